@@ -1,0 +1,84 @@
+"""Checks at the doors: each failure is one sentence that says who, what was given, what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class CovaryError(ValueError):
+    """Base of every error covary raises on purpose; a ValueError, so that callers need not know it."""
+
+
+class NotPositiveDefinite(CovaryError):
+    """A covariance matrix could not be factorised, and jitter within the allowed cap did not help."""
+
+
+class NotEnoughMemory(CovaryError, MemoryError):
+    """A computation would need more memory than the machine has free."""
+
+
+def fail(who: str, what: str, do: str) -> CovaryError:
+    """The one shape of a message: ``who: what; do.``"""
+    return CovaryError(f"{who}: {what}; {do}.")
+
+
+def check_matrix(who: str, name: str, value: Any) -> np.ndarray:
+    """A finite (n, d) array of floats with n ≥ 1 and d ≥ 1; float32 is kept, everything else becomes float64."""
+    try:
+        array = np.asarray(value)
+        if array.dtype != np.float32:
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise fail(who, f"{name} holds entries that are not numbers", "encode text and categories as numbers first") from None
+    if array.ndim == 1:
+        raise fail(
+            who,
+            f"{name} has one dimension ({array.shape[0]} entries)",
+            f"give a table of rows and columns: {name}.reshape(-1, 1) for one input column",
+        )
+    if array.ndim != 2:
+        raise fail(who, f"{name} has {array.ndim} dimensions", "give a table of rows and columns")
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise fail(who, f"{name} has {array.shape[0]} rows and {array.shape[1]} columns", "give at least one of each")
+    check_finite(who, name, array)
+    return array
+
+
+def check_vector(who: str, name: str, value: Any, length: int | None = None) -> np.ndarray:
+    """A finite vector of floats, of the given length if one is given."""
+    try:
+        array = np.asarray(value)
+        if array.dtype != np.float32:
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise fail(who, f"{name} holds entries that are not numbers", "encode it as numbers first") from None
+    if array.ndim != 1:
+        raise fail(who, f"{name} has shape {array.shape}", "give one number per row")
+    if length is not None and array.shape[0] != length:
+        raise fail(who, f"{name} has {array.shape[0]} entries but X has {length} rows", "give one per row")
+    check_finite(who, name, array)
+    return array
+
+
+def check_finite(who: str, name: str, array: np.ndarray) -> None:
+    """Refuse NaN and infinity, naming the first place."""
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        place = f"row {where[0]}" + (f", column {where[1]}" if len(where) > 1 else "")
+        raise fail(
+            who,
+            f"{name} is {array[where]} at {place} ({int(bad.sum())} such entries in all)",
+            "drop or fill these rows",
+        )
+
+
+def check_positive(who: str, name: str, value: Any, *, zero: bool = False) -> None:
+    """Refuse numbers that are not positive (or not ≥ 0 where zero is allowed)."""
+    array = np.asarray(value)
+    ok = np.isfinite(array) & ((array >= 0) if zero else (array > 0))
+    if not ok.all():
+        bound = "zero or more" if zero else "positive"
+        raise fail(who, f"{name} is {array[~ok].ravel()[0] if array.ndim else array}", f"give {bound}, finite numbers")

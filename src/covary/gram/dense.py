@@ -1,0 +1,338 @@
+"""The dense gram: Cholesky factors, and the one jitter policy.
+
+Jitter starts at zero and grows only when a factorisation fails, by powers of ten of the mean diagonal, up to a cap; how
+much was added is kept on the factor. While learning it does not grow: a failed factor there is a rejected step, so that the
+objective never jumps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import Any
+
+import numpy as np
+
+from covary._checks import NotPositiveDefinite, fail
+from covary._module import static
+from covary._precision import precision
+from covary.data import Inputs
+from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Cotangent, Pulled
+from covary.gram.linalg import Lapack
+from covary.kernels import tiles
+from covary.sites import AbstractSites, Diagonal, Noise, Softmax
+
+
+class NoiseFactor(AbstractFactor):
+    """K + S = L Lᵀ (R&W, algorithm 2.1)."""
+
+    def __init__(self, L: Any, sites: Noise, basis: Any = None, jitter: float = 0.0, lane: Any = Lapack) -> None:
+        self.L, self.sites, self.basis, self.jitter, self.lane, self.xp = L, sites, basis, jitter, lane, lane.xp
+        self._inverse: Any = None
+
+    def inverse(self, *, consume: bool = False) -> Any:
+        """R = (K + S)⁻¹, its lower triangle."""
+        if self._inverse is None:
+            self._inverse = self.lane.inverse(self.L, overwrite=consume)
+        return self._inverse
+
+    def _solve(self, B: Any) -> Any:
+        return self.lane.solve(self.L, B)
+
+    def _logdet(self) -> Any:
+        return 2 * self.xp.log(self.xp.diagonal(self.L)).sum()
+
+    def _inverse_diagonal(self) -> Any:
+        return self.xp.diagonal(self.inverse())
+
+    def _variance(self) -> Any:
+        s = self.spread
+        return s - s * s * self._inverse_diagonal()
+
+    def _reduction(self, Ks: Any) -> Any:
+        half = self.lane.half_solve(self.L, Ks, overwrite=True)
+        return self.xp.einsum("ij,ij->j", half, half)
+
+    def _full_inverse(self) -> Any:
+        R = self.lane.full(self.inverse())
+        if self.basis is None:
+            return R
+        U, inverse, _ = self.project()
+        return R - U @ inverse @ U.T
+
+    def sandwich(self, v: Any) -> Any:
+        """P diag(v) Pᵀ with P = R S."""
+        R = self._full_inverse()
+        return (R * (self.spread**2 * v)) @ R
+
+    def sandwich_diagonal(self, v: Any) -> Any:
+        return (self._full_inverse() ** 2) @ (self.spread**2 * v)
+
+
+class DiagonalFactor(AbstractFactor):
+    """Prior times natural sites with precisions ≥ 0, through B = I + W^½ K W^½, which needs no jitter (R&W, eq. 3.26)."""
+
+    def __init__(self, K: Any, sites: Diagonal, basis: Any = None, lane: Any = Lapack) -> None:
+        self.K, self.sites, self.basis, self.lane, self.xp = K, sites, basis, lane, lane.xp
+        xp = self.xp
+        self.root = xp.sqrt(xp.maximum(sites.precision, 0))
+        B = self.root[:, None] * K * self.root[None, :] + xp.eye(K.shape[0], dtype=K.dtype)
+        L = lane.cholesky(np.asfortranarray(B) if xp is np else B)
+        if L is None:
+            raise NotPositiveDefinite("gram.Dense: I + W½ K W½ has no Cholesky factor; the kernel is not positive definite here.")
+        self.L = L
+        self._inverse: Any = None
+
+    def inverse(self, *, consume: bool = False) -> Any:
+        """R = W^½ B⁻¹ W^½, its lower triangle."""
+        if self._inverse is None:
+            self._inverse = self.root[:, None] * self.lane.inverse(self.L) * self.root[None, :]
+        return self._inverse
+
+    def _solve(self, B: Any) -> Any:
+        root = self.root if B.ndim == 1 else self.root[:, None]
+        return root * self.lane.solve(self.L, root * B)
+
+    def _sigma(self, B: Any) -> Any:
+        KB = self.K @ B
+        return KB - self.K @ self._solve(KB)
+
+    def _logdet(self) -> Any:
+        return 2 * self.xp.log(self.xp.diagonal(self.L)).sum()
+
+    def _inverse_diagonal(self) -> Any:
+        return self.xp.diagonal(self.inverse())
+
+    def _variance(self) -> Any:
+        half = self.lane.half_solve(self.L, self.root[:, None] * self.K)
+        return self.xp.diagonal(self.K) - (half * half).sum(0)
+
+    def _reduction(self, Ks: Any) -> Any:
+        half = self.lane.half_solve(self.L, self.root[:, None] * Ks)
+        return (half * half).sum(0)
+
+    def full_sigma(self) -> Any:
+        """Σ, dense."""
+        return self.sigma(self.xp.eye(self.K.shape[0], dtype=self.K.dtype))
+
+    def sandwich(self, v: Any) -> Any:
+        """P diag(v) Pᵀ with P = I − W Σ."""
+        P = self.xp.eye(self.K.shape[0], dtype=self.K.dtype) - self.spread[:, None] * self.full_sigma()
+        return (P * v) @ P.T
+
+    def sandwich_diagonal(self, v: Any) -> Any:
+        return self.xp.diagonal(self.sandwich(v))
+
+    def squared_sigma(self, v: Any) -> Any:
+        return (self.full_sigma() ** 2) @ v
+
+
+class SignedFactor(AbstractFactor):
+    r"""Prior times natural sites of any sign, by two Cholesky factors.
+
+    The rows of positive precision first, as in :class:`DiagonalFactor`: they give Σ₊. Then the rows of negative precision
+    −m: :math:`K^{-1} + W` is positive definite exactly when :math:`C = I - m^{1/2}\Sigma_+ m^{1/2}` is, and
+    :math:`\Sigma = \Sigma_+ + \Sigma_+ m^{1/2} C^{-1} m^{1/2} \Sigma_+`. No jitter, and no inverse of K or W.
+    """
+
+    def __init__(self, K: Any, sites: Diagonal, basis: Any = None) -> None:
+        self.K, self.sites, self.basis = K, sites, basis
+        W = np.asarray(sites.precision)
+        first = DiagonalFactor(K, Diagonal(np.maximum(W, 0)))
+        sigma = first.full_sigma()
+        rows = np.flatnonzero(W < 0)
+        m = np.sqrt(-W[rows])
+        C = np.eye(len(rows)) - m[:, None] * sigma[np.ix_(rows, rows)] * m[None, :]
+        L = Lapack.cholesky(np.asfortranarray(C))
+        if L is None:
+            raise NotPositiveDefinite(
+                "gram.Dense: K⁻¹ + W is not positive definite at these sites; the point is no maximum, take a shorter step."
+            )
+        half = Lapack.half_solve(L, np.asfortranarray(m[:, None] * sigma[rows]))
+        self.Sigma = sigma + half.T @ half
+        self.log_determinant = first._logdet() + 2 * np.log(np.diagonal(L)).sum()
+
+    def inverse(self, *, consume: bool = False) -> np.ndarray:
+        """R = W − W Σ W."""
+        W = np.asarray(self.spread)
+        return np.diag(W) - W[:, None] * self.Sigma * W[None, :]
+
+    def _solve(self, B: np.ndarray) -> np.ndarray:
+        W = self.spread if B.ndim == 1 else self.spread[:, None]
+        return W * (B - self.Sigma @ (W * B))
+
+    def _sigma(self, B: np.ndarray) -> np.ndarray:
+        return self.Sigma @ B
+
+    def _logdet(self) -> float:
+        return self.log_determinant
+
+    def _inverse_diagonal(self) -> np.ndarray:
+        W = np.asarray(self.spread)
+        return W - W**2 * np.diagonal(self.Sigma)
+
+    def _variance(self) -> np.ndarray:
+        return np.diagonal(self.Sigma).copy()
+
+    def sandwich(self, v: np.ndarray) -> np.ndarray:
+        P = np.eye(len(self.K)) - self.spread[:, None] * self.sigma(np.eye(len(self.K)))
+        return (P * v) @ P.T
+
+    def squared_sigma(self, v: np.ndarray) -> np.ndarray:
+        return (self.sigma(np.eye(len(self.K))) ** 2) @ v
+
+
+class DenseBound(AbstractBound):
+    """K(X, X) of one kernel, computed by tiles, factorised by LAPACK."""
+
+    def __init__(self, gram: Dense, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> None:
+        self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
+        self._K: dict[int, np.ndarray] = {}
+
+    @property
+    def kernel(self) -> Any:
+        """The kernel of the (first) latent function."""
+        return self.kernels[0]
+
+    def matrix(self, which: int = 0) -> np.ndarray:
+        """K, full and kept (natural sites use it again and again)."""
+        if which not in self._K:
+            self._K[which] = tiles.mirror(tiles.gram_lower(self.kernels[which], self.X))
+        return self._K[which]
+
+    def matvec(self, v: np.ndarray) -> np.ndarray:
+        return self.matrix() @ v
+
+    def sqrt_matvec(self, z: np.ndarray) -> np.ndarray:
+        """A square root of K times z (sampling, whitening)."""
+        return np.tril(self.noise_factor(Noise(np.zeros(self.X.rows, self.X.x.dtype)), None).L) @ z
+
+    def diag(self) -> np.ndarray:
+        """The diagonal of K."""
+        return tiles.diag(self.kernel, self.X)
+
+    def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> Any:
+        if isinstance(sites, Noise):
+            return self.noise_factor(sites, fixed_jitter)
+        if isinstance(sites, Softmax):
+            from covary.gram.softmax import SoftmaxFactor
+
+            kernels = range(len(self.kernels))
+            return SoftmaxFactor([self.matrix(i) for i in kernels], sites, self.basis)
+        if isinstance(sites, Diagonal):
+            if np.any(np.asarray(sites.precision) < 0):
+                return SignedFactor(self.matrix(), sites, self.basis)
+            return DiagonalFactor(self.matrix(), sites, self.basis)
+        raise fail("gram.Dense", f"sites of kind {type(sites).__name__} are not known", "use Noise, Diagonal or Softmax")
+
+    def noise_factor(self, sites: Noise, fixed_jitter: float | None) -> NoiseFactor:
+        """The factor of K + S, under the jitter policy."""
+        buffer, scale = None, None
+        jitter = self.gram.jitter if fixed_jitter is None else fixed_jitter
+        while True:
+            buffer = tiles.gram_lower(self.kernel, self.X, out=buffer)
+            diagonal = np.einsum("ii->i", buffer)
+            scale = float(np.mean(diagonal)) if scale is None else scale
+            diagonal += np.asarray(sites.variance) + jitter * scale
+            L = Lapack.cholesky(buffer)
+            if L is not None and np.all(np.isfinite(np.einsum("ii->i", L))):
+                return NoiseFactor(L, sites, self.basis, jitter * scale)
+            if fixed_jitter is not None:
+                raise NotPositiveDefinite("gram.Dense: K + noise has no Cholesky factor at these parameters.")
+            start = 1e-14 if self.X.x.dtype == np.float64 else 1e-7
+            jitter = max(10 * jitter, start)
+            if jitter > self.gram.max_jitter:
+                raise NotPositiveDefinite(_why(self.X, sites, self.gram.max_jitter))
+
+    def pull(self, factor: Any, shift: Any, alpha: Any, bars: Bars, *, consume: bool = False) -> Pulled:
+        if isinstance(factor.sites, Softmax):
+            return factor.pull(self, shift, bars)
+        R = factor.inverse(consume=consume) if bars.logdet or bars.variance is not None else None
+        if R is not None and consume and factor.basis is None and bars.mean is None and bars.variance is None and factor.observed:
+            structured, shift_bar, spread_bar = _fast(alpha, shift, bars, R)
+        else:
+            structured, shift_bar, spread_bar = factor.cotangent(shift, bars)
+        extra = factor.sandwich(structured.sandwich) if structured.sandwich is not None else None
+        kernel_bar = tiles.pull_gram(self.kernel, self.X, _blocks(R, structured, extra))
+        return Pulled(kernel_bar, shift_bar, type(factor.sites)(spread_bar))
+
+    def conditional(self, factor: Any, alpha: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        if isinstance(factor.sites, Softmax):
+            return factor.conditional(self, alpha, X)
+        Ks = tiles.cross(self.kernel, self.X, X)
+        mean = Ks.T @ alpha
+        if not variance:
+            return mean, None
+        return mean, np.maximum(tiles.diag(self.kernel, X) - factor._reduction(Ks), 0.0)
+
+    def joint(self, factor: Any, X: Inputs) -> np.ndarray:
+        Ks = tiles.cross(self.kernel, self.X, X)
+        out = tiles.mirror(tiles.gram_lower(self.kernel, X)) - Ks.T @ factor._solve(Ks)
+        return (out + out.T) / 2
+
+    def cross_solve(self, X: Inputs, B: Any) -> np.ndarray:
+        return tiles.cross(self.kernel, self.X, X).T @ B
+
+
+def _fast(alpha: np.ndarray, shift: np.ndarray, bars: Bars, R: np.ndarray) -> tuple[Cotangent, Any, Any]:
+    """The gradient over noisy observations when R has been written over the factor (R&W, eq. 5.9)."""
+    a = alpha if shift.ndim == 2 else alpha[:, None]
+    scale = bars.logdet * a.shape[1]
+    spread_bar = scale * np.einsum("ii->i", R) - bars.quad * (a * a).sum(1)
+    return Cotangent(scale, -bars.quad * a, a), (2 * bars.quad * a).reshape(shift.shape), spread_bar
+
+
+def _blocks(R: Any, cotangent: Cotangent, extra: Any) -> Any:
+    """Lower blocks of a structured gradient over K, each made when it is asked for."""
+    left, right = cotangent.left, cotangent.right
+
+    def block(rows: slice, cols: slice) -> np.ndarray:
+        out = 0.5 * (left[rows] @ right[cols].T + right[rows] @ left[cols].T)
+        if R is not None:
+            part = R[rows, cols]
+            if rows == cols:
+                part = np.tril(part) + np.tril(part, -1).T
+            out += cotangent.scale * part
+        if extra is not None:
+            out += extra[rows, cols]
+        return out
+
+    return block
+
+
+def _why(X: Inputs, sites: Noise, cap: float) -> str:
+    """The likely cause of a matrix that cannot be factorised, in one sentence."""
+    unique = len(np.unique(np.asarray(X.x), axis=0))
+    smallest = float(np.min(np.asarray(sites.variance)))
+    cause = "the kernel may not be positive definite, or a length-scale is far too long for these inputs"
+    if unique < X.rows and smallest == 0:
+        cause = f"{X.rows - unique} rows of X repeat others and the noise is zero there"
+    elif smallest < 1e-10:
+        cause = f"the noise variance is only {smallest:.1e}"
+    return (
+        f"gram.Dense: K + noise is not positive definite even with jitter {cap:.0e} of its mean diagonal: {cause}; "
+        "raise the noise variance, merge repeated rows, or check the kernel's scales."
+    )
+
+
+class Dense(AbstractGram):
+    """The whole matrix: exact, O(n³) time, O(n²) memory.
+
+    Parameters
+    ----------
+    jitter
+        What is added to the diagonal from the start, as a fraction of its mean; zero.
+    max_jitter
+        How far it may grow when a factorisation fails.
+    lane
+        ``"lapack"`` (on the host), ``"xla"`` (on the default device), or ``"auto"``: LAPACK on a CPU, XLA on an accelerator.
+    """
+
+    jitter: float = static(0.0)
+    _: KW_ONLY
+    max_jitter: float = static(1e-6)
+    lane: str = static("auto")
+
+    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> DenseBound:
+        with precision(X.x.dtype):
+            H = None if basis is None else basis.evaluate(X)
+        return DenseBound(self, kernels, X, H)

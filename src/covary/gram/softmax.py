@@ -1,0 +1,135 @@
+r"""The softmax site: C latent functions coupled by :math:`W = D - \Pi\Pi^\top` (R&W, section 3.5).
+
+.. math:: R = E - E\,\mathbf 1\,(\textstyle\sum_c E_c)^{-1}\,\mathbf 1^\top E,\qquad
+    E_c = D_c^{1/2}(I + D_c^{1/2}K_cD_c^{1/2})^{-1}D_c^{1/2}
+
+(eqs. 3.45–3.47), so that time is O(C n³) and no Cn × Cn matrix is ever formed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+from covary.data import Inputs
+from covary.gram.base import Bars, Pulled
+from covary.gram.linalg import Lapack
+from covary.kernels import tiles
+from covary.sites import Softmax
+
+
+class SoftmaxFactor:
+    """Prior times a softmax site; shifts, means and alphas have shape (n, C), variances (n, C, C)."""
+
+    jitter = 0.0
+
+    def __init__(self, K: list[np.ndarray], sites: Softmax, basis: Any = None) -> None:
+        if basis is not None:
+            raise fail("gram.Dense", "explicit basis functions do not go with a softmax likelihood", "use a mean function")
+        pi = np.asarray(sites.probability)
+        self.sites, self.pi, self.n, self.C = sites, pi, *pi.shape
+        self.K = [K[c if len(K) > 1 else 0] for c in range(self.C)]
+        self.E: list[np.ndarray] = []
+        determinant = 0.0
+        for c in range(self.C):  # R&W algorithm 3.3, the loop over classes (restored)
+            root = np.sqrt(pi[:, c])
+            B = root[:, None] * self.K[c] * root[None, :]
+            B.flat[:: self.n + 1] += 1
+            L = Lapack.cholesky(np.asfortranarray(B))
+            if L is None:
+                raise fail("gram.Dense", "I + D½ K D½ has no Cholesky factor", "check that the kernel is positive definite")
+            determinant += 2 * np.log(np.diagonal(L)).sum()
+            self.E.append(root[:, None] * Lapack.full(Lapack.inverse(L)) * root[None, :])
+        M = Lapack.cholesky(np.asfortranarray(sum(self.E)))
+        if M is None:
+            raise fail("gram.Dense", "class probabilities are numerically 0 or 1", "shorten the kernel's variance")
+        self.M = M
+        self.log_determinant = determinant + 2 * np.log(np.diagonal(M)).sum()
+
+    def apply_W(self, v: np.ndarray) -> np.ndarray:
+        """W v for v of shape (n, C)."""
+        return self.pi * (v - (self.pi * v).sum(1, keepdims=True))
+
+    def apply_K(self, v: np.ndarray) -> np.ndarray:
+        """K v, class by class."""
+        return np.stack([K @ v[:, c] for c, K in enumerate(self.K)], axis=1)
+
+    def solve(self, v: np.ndarray) -> np.ndarray:
+        """R v for v of shape (n, C)."""
+        Ev = np.stack([E @ v[:, c] for c, E in enumerate(self.E)], axis=1)
+        inner = Lapack.solve(self.M, Ev.sum(1))
+        return Ev - np.stack([E @ inner for E in self.E], axis=1)
+
+    def sigma(self, v: np.ndarray) -> np.ndarray:
+        """Σ v = K v − K R K v."""
+        Kv = self.apply_K(v)
+        return Kv - self.apply_K(self.solve(Kv))
+
+    def alpha(self, shift: np.ndarray) -> np.ndarray:
+        """The weights of the posterior mean, b − W Σ b."""
+        return shift - self.apply_W(self.sigma(shift))
+
+    def mean(self, shift: np.ndarray) -> np.ndarray:
+        """The posterior mean at the training rows."""
+        return self.sigma(shift)
+
+    def quad(self, shift: np.ndarray) -> float:
+        """−bᵀΣb."""
+        return -float((shift * self.sigma(shift)).sum())
+
+    def logdet(self) -> float:
+        """log det(I + K W)."""
+        return self.log_determinant
+
+    def variance(self) -> np.ndarray:
+        """The posterior covariance between classes at every training row: (n, C, C)."""
+        return self.covariances(self.K, [np.diagonal(K) for K in self.K])
+
+    def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
+        """Posterior covariance between classes at m points, from K(X, X*) and k(x*, x*) of every class (eq. 3.43)."""
+        b = [self.E[c] @ Ks[c] for c in range(self.C)]
+        half = [Lapack.half_solve(self.M, np.asfortranarray(part)) for part in b]
+        out = np.empty((Ks[0].shape[1], self.C, self.C))
+        for c in range(self.C):
+            for e in range(c + 1):
+                out[:, c, e] = out[:, e, c] = (half[c] * half[e]).sum(0)
+            out[:, c, c] += prior[c] - (b[c] * Ks[c]).sum(0)
+        return out
+
+    def pull(self, bound: Any, shift: np.ndarray, bars: Bars) -> Pulled:
+        """Gradients over the kernels and the shift; sites are held."""
+        if bars.variance is not None:
+            raise fail("gram.Dense", "a softmax site has no gradient of the marginal variance", "hold the sites")
+        a, q, l = self.alpha(shift), bars.quad, bars.logdet
+        shift_bar = -2 * q * self.sigma(shift)
+        u = None
+        if bars.mean is not None:
+            sm = self.sigma(bars.mean)
+            u = bars.mean - self.apply_W(sm)
+            shift_bar = shift_bar + sm
+        grads = []
+        for c in range(self.C):
+            G = -q * np.outer(a[:, c], a[:, c])
+            if l:
+                half = Lapack.half_solve(self.M, np.asfortranarray(self.E[c]))
+                G += l * (self.E[c] - half.T @ half)
+            if u is not None:
+                G += 0.5 * (np.outer(u[:, c], a[:, c]) + np.outer(a[:, c], u[:, c]))
+            grads.append(G)
+        if len(bound.kernels) == 1:
+            total = sum(grads)
+            kernel_bar: Any = tiles.pull_gram(bound.kernels[0], bound.X, lambda r, s: total[r, s])
+        else:
+            kernel_bar = tuple(
+                tiles.pull_gram(k, bound.X, lambda r, s, G=G: G[r, s]) for k, G in zip(bound.kernels, grads, strict=True)
+            )
+        return Pulled(kernel_bar, shift_bar, None)
+
+    def conditional(self, bound: Any, alpha: np.ndarray, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
+        """Latent means (m, C) and covariances (m, C, C) at new inputs (R&W, algorithm 3.4, restored)."""
+        kernels = [bound.kernels[c if len(bound.kernels) > 1 else 0] for c in range(self.C)]
+        Ks = [tiles.cross(k, bound.X, X) for k in kernels]
+        mean = np.stack([Ks[c].T @ alpha[:, c] for c in range(self.C)], axis=1)
+        return mean, self.covariances(Ks, [tiles.diag(k, X) for k in kernels])

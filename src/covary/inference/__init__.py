@@ -1,0 +1,7 @@
+"""How the posterior is approximated: exact, Laplace, expectation propagation."""
+
+from covary.inference.base import AbstractInference as AbstractInference
+from covary.inference.condition import condition as condition
+from covary.inference.ep import EP as EP
+from covary.inference.exact import Exact as Exact
+from covary.inference.laplace import Laplace as Laplace

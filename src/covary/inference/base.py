@@ -1,0 +1,49 @@
+"""What an inference does: turn model, data and gram into Gaussian sites and the evidence, and give its gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covary._module import Module
+from covary.data import Data
+from covary.gram.base import AbstractBound
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A solved inference: the factor, the shift and the weights of its sites, the evidence, and how it went."""
+
+    factor: Any
+    shift: np.ndarray
+    alpha: np.ndarray
+    log_evidence: float
+    status: str = "exact"
+    steps: int = 0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+class AbstractInference(Module):
+    """A way to approximate the posterior of the latent values by Gaussian sites."""
+
+    def solve(self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None) -> Solved:
+        """Find the sites and the evidence."""
+        raise NotImplementedError
+
+    def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
+        """The gradient of the evidence, in the model's shape (and over the inducing inputs, if any)."""
+        raise NotImplementedError
+
+
+def shaped(model: Any, kernel: Any, mean: Any, likelihood: Any) -> Any:
+    """A gradient in the model's shape."""
+    return model.replace(prior=model.prior.replace(kernel=kernel, mean=mean), likelihood=likelihood)
+
+
+def zeros_like(module: Any) -> Any:
+    """The same module with every number zero."""
+    import jax
+
+    return jax.tree_util.tree_map(np.zeros_like, module)

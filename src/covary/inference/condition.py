@@ -1,0 +1,57 @@
+"""The verb ``condition``: check once, bind the gram, run the inference."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from covary._checks import fail
+from covary._memory import check_memory
+from covary._precision import precision
+from covary.data import Data
+from covary.gram.base import AbstractBound, AbstractGram
+from covary.gram.dense import Dense
+from covary.inference.base import AbstractInference
+from covary.inference.exact import Exact
+from covary.model import Model
+from covary.posterior import Posterior
+
+
+def bind(who: str, model: Any, data: Any, gram: AbstractGram) -> AbstractBound:
+    """Check model against data, and bind the gram."""
+    if not isinstance(model, Model):
+        raise fail(who, f"got {type(model).__name__} for the model", "give a Model(GP(kernel), likelihood=...)")
+    if not isinstance(data, Data):
+        raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
+    model.prior.check(data.X)
+    if isinstance(gram, Dense):
+        check_memory(who, 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
+    return gram.bind(model.prior.kernels, data.X, model.prior.basis)
+
+
+def condition(
+    model: Model, data: Data, *, inference: AbstractInference = Exact(), gram: AbstractGram = Dense()
+) -> Posterior:
+    """The posterior of a model given data, at the model's own hyperparameters.
+
+    Parameters
+    ----------
+    model
+        Prior and likelihood.
+    data
+        What was seen.
+    inference
+        How the posterior is approximated: ``Exact()`` for Gaussian noise, else ``Laplace()`` or ``EP()``.
+    gram
+        How K is handled: ``Dense()``, ``LowRank(...)``.
+
+    Examples
+    --------
+    >>> from covary import GP, Data, Model
+    >>> from covary.likelihoods import Gaussian
+    >>> post = condition(Model(GP("Matern52()"), likelihood=Gaussian(0.01)), Data([[0.0], [1.0]], [0.0, 1.0]))
+    >>> post.predict([[0.5]]).f.mean.round(3)
+    array([0.574])
+    """
+    bound = bind("condition", model, data, gram)
+    with precision(data.dtype):
+        return Posterior(model, data, bound, inference.solve(model, data, bound))

@@ -1,0 +1,343 @@
+"""What a kernel is, and the algebra that builds kernels from kernels.
+
+A kernel is k(x, x') and nothing else: no data, no noise, no variance of its own. Authors write one method, ``block``: the
+matrix of k between the rows of two inputs, in ``jax.numpy``. Everything else is derived from it: ``gram``, ``cross`` and
+``diag`` run it by compiled tiles and return NumPy arrays; under ``jit`` or ``grad`` they run it as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any
+
+import jax
+import numpy as np
+
+from covary._checks import CovaryError, check_positive, fail
+from covary._module import STATIC, Marked, Module, child, static
+from covary._precision import precision
+from covary.data import Inputs, as_inputs
+from covary.kernels import tiles
+from covary.parameters import POSITIVE, plain, positive
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known about a kernel: invariance, smoothness, the inputs it is valid on.
+
+    ``smoothness`` is how often the process is mean-square differentiable (infinity for analytic kernels, 0 for
+    continuous but rough ones); ``max_columns`` is the largest number of input columns the kernel is valid on.
+    """
+
+    stationary: bool = False
+    smoothness: float = 0
+    max_columns: int | None = None
+
+
+def _traced(*trees: Any) -> bool:
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(trees))
+
+
+def _pair(X: Any) -> Inputs:
+    return X if isinstance(X, Inputs) else Inputs(X)
+
+
+def number(value: Any) -> str:
+    """A number or an array as text that reads back exactly."""
+    array = np.asarray(value)
+    return repr(array.tolist())
+
+
+def marked(module: Module, name: str) -> str:
+    """A field's value as text, inside ``fixed(...)`` or ``bounded(...)`` where it carries a mark."""
+    mark, text = module.mark_of(name), number(getattr(module, name))
+    if mark.bounds is not None:
+        text = f"bounded({text}, {mark.bounds[0]!r}, {mark.bounds[1]!r})"
+    return f"fixed({text})" if mark.fixed else text
+
+
+class AbstractKernel(Module):
+    """A covariance function k(x, x'); see the module's text for what an author writes."""
+
+    __array_ufunc__ = None  # so that numpy_number * kernel asks the kernel
+
+    @property
+    def traits(self) -> Traits:
+        """What is known about the kernel."""
+        raise NotImplementedError
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        """k between all rows of X and all rows of Z, in jax.numpy: shape (n, m)."""
+        raise NotImplementedError
+
+    def block_diag(self, X: Inputs) -> Any:
+        """k(x, x) for every row of X, in jax.numpy: shape (n,)."""
+        return jax.vmap(lambda x: self.block(*(jax.tree_util.tree_map(lambda v: v[None], x),) * 2)[0, 0])(X)
+
+    def check(self, X: Inputs) -> None:
+        """Raise a sentence if the kernel's numbers do not fit these inputs."""
+        who, most = f"kernels.{type(self).__name__}", self.traits.max_columns
+        if most is not None and X.columns > most:
+            raise fail(who, f"X has {X.columns} columns but the kernel is defined on {most}", "choose one with .on(column)")
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.metadata.get("set") is None or isinstance(value, dict):
+                continue
+            shape = np.shape(value)
+            if shape not in ((), (X.columns,)):
+                size = f"{shape[0]} entries" if len(shape) == 1 else f"shape {shape}"
+                raise fail(who, f"{f.name} has {size} but X has {X.columns} columns", "give one number or one per column")
+            if f.metadata["set"] is POSITIVE:
+                check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
+
+    def __call__(self, x: Any, z: Any) -> Any:
+        """k at two points, each of shape (d,)."""
+        if _traced(self, x, z):
+            return self.block(Inputs(x[None]), Inputs(z[None]))[0, 0]
+        return self.cross(np.atleast_1d(x)[None], np.atleast_1d(z)[None])[0, 0]
+
+    def gram(self, X: Any) -> Any:
+        """The symmetric matrix K(X, X) of shape (n, n).
+
+        Examples
+        --------
+        >>> from covary.kernels import Matern52
+        >>> Matern52().gram([[0.0], [1.0]]).round(6)
+        array([[1.      , 0.523994],
+               [0.523994, 1.      ]])
+        """
+        if _traced(self, X):
+            return self.block(_pair(X), _pair(X))
+        inputs = as_inputs(X, f"kernels.{type(self).__name__}.gram")
+        self.check(inputs)
+        return tiles.mirror(tiles.gram_lower(self, inputs))
+
+    def cross(self, X: Any, Z: Any) -> Any:
+        """The matrix K(X, Z) of shape (n, m)."""
+        if _traced(self, X, Z):
+            return self.block(_pair(X), _pair(Z))
+        who = f"kernels.{type(self).__name__}.cross"
+        left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
+        if left.columns != right.columns:
+            raise fail(who, f"X has {left.columns} columns and Z has {right.columns}", "give both the same columns")
+        self.check(left)
+        self.check(right)
+        return tiles.cross(self, left, right.with_x(right.x.astype(left.x.dtype)))
+
+    def diag(self, X: Any) -> Any:
+        """The vector of k(x, x) over the rows of X, without the matrix."""
+        if _traced(self, X):
+            return self.block_diag(_pair(X))
+        inputs = as_inputs(X, f"kernels.{type(self).__name__}.diag")
+        self.check(inputs)
+        return tiles.diag(self, inputs)
+
+    def input_gradient(self, X: Any, Z: Any) -> Any:
+        r"""The slope :math:`\partial k(x_i, z_j)/\partial x_i` of shape (n, m, d); also cov(∂f(x), f(z)) (R&W, section 9.4).
+
+        Defined where the process is mean-square differentiable; a rougher kernel refuses.
+        """
+        who = f"kernels.{type(self).__name__}.input_gradient"
+        if self.traits.smoothness < 1:
+            raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
+        left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
+        self.check(left)
+        with precision(left.x.dtype):
+            return np.asarray(_input_gradient(self, left.x, right.x.astype(left.x.dtype)))
+
+    def on(self, *columns: int) -> AbstractKernel:
+        """This kernel on some of the input columns: ``Matern52().on(0, 2)``."""
+        from covary.kernels.combine import Columns
+
+        return Columns(self, columns=columns)
+
+    def __add__(self, other: Any) -> AbstractKernel:
+        return Sum.of(self, as_kernel(other))
+
+    def __radd__(self, other: Any) -> AbstractKernel:
+        return Sum.of(as_kernel(other), self)
+
+    def __mul__(self, other: Any) -> AbstractKernel:
+        return Product.of(self, other) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
+
+    def __rmul__(self, other: Any) -> AbstractKernel:
+        return Product.of(other, self) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
+
+    def __pow__(self, exponent: int) -> AbstractKernel:
+        if isinstance(exponent, bool) or not isinstance(exponent, int | np.integer) or not 1 <= exponent <= 64:
+            raise fail("kernels", f"the power is {exponent!r}", "give a whole number from 1 to 64")
+        return Power(self, exponent=int(exponent))
+
+    def __repr__(self) -> str:
+        inside = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            text = repr(value) if f.metadata.get(STATIC) else marked(self, f.name)
+            inside.append(f"{f.name}={text}")
+        return f"{type(self).__name__}({', '.join(inside)})"
+
+
+@jax.jit
+def _input_gradient(kernel: AbstractKernel, X: Any, Z: Any) -> Any:
+    point = jax.grad(lambda x, z: kernel.block(Inputs(x[None]), Inputs(z[None]))[0, 0])
+    return jax.vmap(lambda x: jax.vmap(lambda z: point(x, z))(Z))(X)
+
+
+def as_kernel(value: Any) -> AbstractKernel:
+    """A kernel, or a number standing for the constant kernel of that variance."""
+    if isinstance(value, AbstractKernel):
+        return value
+    from covary.kernels.dot_product import Constant
+
+    return Scaled.of(value, Constant())
+
+
+class Sum(AbstractKernel):
+    r"""The sum :math:`k_1 + k_2 + \dots` (R&W, section 4.2.4); written with ``+``."""
+
+    terms: tuple[AbstractKernel, ...] = child(transparent=True)
+
+    @staticmethod
+    def of(*kernels: AbstractKernel) -> Sum:
+        """Flatten nested sums (and nothing else) into one."""
+        flat: list[AbstractKernel] = []
+        for kernel in kernels:
+            flat += kernel.terms if isinstance(kernel, Sum) else (kernel,)
+        return Sum(tuple(flat))
+
+    @property
+    def traits(self) -> Traits:
+        parts = [t.traits for t in self.terms]
+        return Traits(all(p.stationary for p in parts), min(p.smoothness for p in parts))
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        total = self.terms[0].block(X, Z)
+        for term in self.terms[1:]:
+            total = total + term.block(X, Z)
+        return total
+
+    def block_diag(self, X: Inputs) -> Any:
+        total = self.terms[0].block_diag(X)
+        for term in self.terms[1:]:
+            total = total + term.block_diag(X)
+        return total
+
+    def check(self, X: Inputs) -> None:
+        for term in self.terms:
+            term.check(X)
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(t) for t in self.terms)
+
+
+class Product(AbstractKernel):
+    r"""The product :math:`k_1 k_2 \cdots` (R&W, section 4.2.4); written with ``*``."""
+
+    factors: tuple[AbstractKernel, ...] = child(transparent=True)
+
+    @staticmethod
+    def of(*kernels: AbstractKernel) -> AbstractKernel:
+        """Flatten nested products into one; plain variances of the factors become one variance before it."""
+        flat: list[AbstractKernel] = []
+        variance: Any = None
+        for kernel in kernels:
+            if isinstance(kernel, Scaled) and not kernel._marks:  # type: ignore[attr-defined]
+                variance = kernel.variance if variance is None else variance * kernel.variance
+                kernel = kernel.kernel
+            flat += kernel.factors if isinstance(kernel, Product) else (kernel,)
+        product = Product(tuple(flat))
+        return product if variance is None else Scaled(product, variance=variance)
+
+    @property
+    def traits(self) -> Traits:
+        parts = [f.traits for f in self.factors]
+        return Traits(all(p.stationary for p in parts), min(p.smoothness for p in parts))
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        total = self.factors[0].block(X, Z)
+        for factor in self.factors[1:]:
+            total = total * factor.block(X, Z)
+        return total
+
+    def block_diag(self, X: Inputs) -> Any:
+        total = self.factors[0].block_diag(X)
+        for factor in self.factors[1:]:
+            total = total * factor.block_diag(X)
+        return total
+
+    def check(self, X: Inputs) -> None:
+        for factor in self.factors:
+            factor.check(X)
+
+    def __repr__(self) -> str:
+        return " * ".join(_inside_product(f) for f in self.factors)
+
+
+class Scaled(AbstractKernel):
+    r"""A kernel times a variance, :math:`\sigma^2 k`; written ``2.0 * k``."""
+
+    variance: Any = positive(1.0, kw_only=True)
+    kernel: AbstractKernel = child(transparent=True)
+
+    @staticmethod
+    def of(variance: Any, kernel: AbstractKernel) -> Scaled:
+        """Scale a kernel; plain variances on top of each other become one."""
+        if isinstance(variance, Marked):
+            return Scaled(kernel, variance=variance)
+        try:
+            value = plain(variance)
+        except (TypeError, ValueError, CovaryError):
+            raise fail("kernels", f"a kernel cannot be combined with {variance!r}", "use kernels and numbers") from None
+        if np.shape(value) != ():
+            raise fail("kernels", f"the variance has shape {np.shape(value)}", "multiply a kernel by one number")
+        if isinstance(kernel, Scaled) and not kernel._marks:  # type: ignore[attr-defined]
+            return Scaled(kernel.kernel, variance=value * kernel.variance)
+        return Scaled(kernel, variance=value)
+
+    @property
+    def traits(self) -> Traits:
+        return self.kernel.traits
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return self.variance * self.kernel.block(X, Z)
+
+    def block_diag(self, X: Inputs) -> Any:
+        return self.variance * self.kernel.block_diag(X)
+
+    def check(self, X: Inputs) -> None:
+        self.kernel.check(X)
+        if np.shape(self.variance) != ():
+            raise fail("kernels.Scaled", f"variance has shape {np.shape(self.variance)}", "give one number")
+        check_positive("kernels.Scaled", "variance", self.variance, zero=self.mark_of("variance").fixed)
+
+    def __repr__(self) -> str:
+        return f"{marked(self, 'variance')} * {_inside_product(self.kernel)}"
+
+
+class Power(AbstractKernel):
+    r"""A whole power of a kernel, :math:`k^p`; written ``k ** p``."""
+
+    kernel: AbstractKernel = child(transparent=True)
+    _: KW_ONLY
+    exponent: int = static(2)
+
+    @property
+    def traits(self) -> Traits:
+        return self.kernel.traits
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return self.kernel.block(X, Z) ** self.exponent
+
+    def block_diag(self, X: Inputs) -> Any:
+        return self.kernel.block_diag(X) ** self.exponent
+
+    def check(self, X: Inputs) -> None:
+        self.kernel.check(X)
+
+    def __repr__(self) -> str:
+        inner = repr(self.kernel)
+        return f"({inner}) ** {self.exponent}" if isinstance(self.kernel, Sum | Product | Scaled | Power) else f"{inner} ** {self.exponent}"
+
+
+def _inside_product(kernel: AbstractKernel) -> str:
+    return f"({kernel!r})" if isinstance(kernel, Sum | Scaled) else repr(kernel)

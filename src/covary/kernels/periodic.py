@@ -1,0 +1,99 @@
+"""Kernels that repeat: periodic and cosine."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary.data import Inputs
+from covary.kernels.base import AbstractKernel, Traits
+from covary.kernels.distance import square_distance
+from covary.parameters import positive
+
+
+class Periodic(AbstractKernel):
+    r"""Periodic kernel: functions that repeat exactly, of any shape within the period.
+
+    .. math:: k(x, x') = \exp\Bigl(-\sum_k \frac{2 \sin^2(\pi (x_k - x'_k)/p_k)}{\ell_k^2}\Bigr)
+
+    It is the squared exponential on the circle :math:`(\cos, \sin)`, and computed there. Multiply by a squared
+    exponential for a pattern that drifts.
+
+    Parameters
+    ----------
+    lengthscale
+        Positive: how fast the function changes within a period, in radians of phase; one number, or one per column.
+    period
+        Positive, in units of the input: one number, or one per column.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 4.31, with the period made explicit as in eq. 5.16.
+
+    Examples
+    --------
+    >>> round(float(Periodic(lengthscale=1.0, period=2.0)([0.0], [0.5])), 6)
+    0.367879
+    """
+
+    lengthscale: Any = positive(1.0)
+    _: KW_ONLY
+    period: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=np.inf)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        centre = jax.lax.stop_gradient(Z.x.mean(0))
+
+        def circle(x: Any) -> Any:
+            phase = 2 * jnp.pi * (x - centre) / self.period
+            return jnp.concatenate([jnp.cos(phase) / self.lengthscale, jnp.sin(phase) / self.lengthscale], axis=1)
+
+        return jnp.exp(-0.5 * square_distance(circle(X.x), circle(Z.x)))
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.ones(X.rows, X.x.dtype)
+
+
+class Cosine(AbstractKernel):
+    r"""Cosine kernel: pure sinusoids of one frequency, any phase.
+
+    .. math:: k(x, x') = \cos\Bigl(2\pi \sum_k (x_k - x'_k)/p_k\Bigr)
+
+    Rank two: sums of a sine and a cosine. Multiply by a decaying kernel for a quasi-periodic signal.
+
+    Parameters
+    ----------
+    period
+        Positive, in units of the input: one number, or one per column (a plane wave).
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 4.2.1: the covariance whose spectral measure is one frequency (Bochner, eq. 4.5).
+
+    Examples
+    --------
+    >>> round(float(Cosine(period=3.0)([0.0], [1.0])), 6)
+    -0.5
+    """
+
+    period: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=np.inf)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        centre = jax.lax.stop_gradient(Z.x.mean(0))
+        a = 2 * jnp.pi * ((X.x - centre) / self.period).sum(1)
+        b = 2 * jnp.pi * ((Z.x - centre) / self.period).sum(1)
+        return jnp.cos(a)[:, None] * jnp.cos(b)[None, :] + jnp.sin(a)[:, None] * jnp.sin(b)[None, :]
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.ones(X.rows, X.x.dtype)

@@ -1,0 +1,248 @@
+"""Stationary kernels: functions of the scaled distance between two inputs.
+
+Every one takes ``lengthscale``: one number, or one per input column (automatic relevance determination). The metric is
+always Euclidean, :math:`r^2 = \\sum_k (x_k - x'_k)^2/\\ell_k^2`, and k(0) = 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary.data import Inputs
+from covary.kernels.base import AbstractKernel, Traits
+from covary.kernels.distance import scaled_square
+from covary.parameters import positive
+
+ROOT3, ROOT5 = 3.0**0.5, 5.0**0.5
+
+
+def root(s: Any) -> Any:
+    """The square root of s ≥ 0 with a slope of zero, not infinity, at s = 0."""
+    positive_part = jnp.where(s > 0, s, 1.0)
+    return jnp.where(s > 0, jnp.sqrt(positive_part), 0.0)
+
+
+class AbstractStationary(AbstractKernel):
+    """A kernel of the scaled squared distance alone: authors write ``profile``."""
+
+    lengthscale: Any
+
+    def profile(self, s: Any) -> Any:
+        """k as a function of s = r², elementwise, with a finite slope at s = 0."""
+        raise NotImplementedError
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return self.profile(scaled_square(X.x, Z.x, self.lengthscale))
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.ones(X.rows, X.x.dtype)
+
+
+class SquaredExponential(AbstractStationary):
+    r"""Squared exponential (Gaussian, RBF) kernel.
+
+    .. math:: k(x, x') = e^{-r^2/2}, \qquad r^2 = \sum_k (x_k - x'_k)^2 / \ell_k^2 .
+
+    Sample paths are analytic, often too smooth for measured data: try :class:`Matern52` first.
+
+    Parameters
+    ----------
+    lengthscale
+        Positive: one number, or one per input column.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 4.9.
+
+    Examples
+    --------
+    >>> round(float(SquaredExponential(lengthscale=2.0)([0.0], [1.0])), 6)
+    0.882497
+    """
+
+    lengthscale: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=np.inf)
+
+    def profile(self, s: Any) -> Any:
+        return jnp.exp(-0.5 * s)
+
+
+@jax.custom_jvp
+def _matern12(s: Any) -> Any:
+    return jnp.exp(-root(s))
+
+
+@_matern12.defjvp
+def _matern12_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (s,), (ds,) = primals, tangents
+    r = root(s)
+    k = jnp.exp(-r)
+    return k, jnp.where(s > 0, -k / (2 * jnp.where(s > 0, r, 1.0)), 0.0) * ds
+
+
+@jax.custom_jvp
+def _matern32(s: Any) -> Any:
+    t = ROOT3 * root(s)
+    return (1 + t) * jnp.exp(-t)
+
+
+@_matern32.defjvp
+def _matern32_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (s,), (ds,) = primals, tangents
+    t = ROOT3 * root(s)
+    decay = jnp.exp(-t)
+    return (1 + t) * decay, -1.5 * decay * ds
+
+
+@jax.custom_jvp
+def _matern52(s: Any) -> Any:
+    t = ROOT5 * root(s)
+    return (1 + t + t * t / 3) * jnp.exp(-t)
+
+
+@_matern52.defjvp
+def _matern52_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (s,), (ds,) = primals, tangents
+    t = ROOT5 * root(s)
+    decay = jnp.exp(-t)
+    return (1 + t + t * t / 3) * decay, -(5 / 6) * (1 + t) * decay * ds
+
+
+class Matern12(AbstractStationary):
+    r"""Matérn kernel with smoothness 1/2: the exponential, or Ornstein–Uhlenbeck, kernel.
+
+    .. math:: k(x, x') = e^{-r}
+
+    Sample paths are continuous and nowhere differentiable: rough, mean-reverting signals.
+
+    Parameters
+    ----------
+    lengthscale
+        Positive: one number, or one per input column.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 4.2.1, eq. 4.14 with ν = 1/2.
+
+    Examples
+    --------
+    >>> round(float(Matern12(lengthscale=2.0)([0.0], [1.0])), 6)
+    0.606531
+    """
+
+    lengthscale: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=0)
+
+    def profile(self, s: Any) -> Any:
+        return _matern12(s)
+
+
+class Matern32(AbstractStationary):
+    r"""Matérn kernel with smoothness 3/2.
+
+    .. math:: k(x, x') = (1 + \sqrt3\,r)\, e^{-\sqrt3\,r}
+
+    Sample paths are once mean-square differentiable.
+
+    Parameters
+    ----------
+    lengthscale
+        Positive: one number, or one per input column.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 4.17.
+
+    Examples
+    --------
+    >>> round(float(Matern32(lengthscale=2.0)([0.0], [1.0])), 6)
+    0.784888
+    """
+
+    lengthscale: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=1)
+
+    def profile(self, s: Any) -> Any:
+        return _matern32(s)
+
+
+class Matern52(AbstractStationary):
+    r"""Matérn kernel with smoothness 5/2: the default of the front doors.
+
+    .. math:: k(x, x') = \bigl(1 + \sqrt5\,r + \tfrac53 r^2\bigr)\, e^{-\sqrt5\,r}
+
+    Sample paths are twice mean-square differentiable: smooth, yet not analytic.
+
+    Parameters
+    ----------
+    lengthscale
+        Positive: one number, or one per input column.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 4.17.
+
+    Examples
+    --------
+    >>> round(float(Matern52(lengthscale=2.0)([0.0], [1.0])), 6)
+    0.828649
+    """
+
+    lengthscale: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=2)
+
+    def profile(self, s: Any) -> Any:
+        return _matern52(s)
+
+
+class RationalQuadratic(AbstractStationary):
+    r"""Rational quadratic kernel: a mixture of squared exponentials over length-scales.
+
+    .. math:: k(x, x') = \Bigl(1 + \frac{r^2}{2\alpha}\Bigr)^{-\alpha}
+
+    Small α mixes many scales; α → ∞ is :class:`SquaredExponential`.
+
+    Parameters
+    ----------
+    lengthscale
+        Positive: one number, or one per input column.
+    alpha
+        Positive: the shape of the mixture.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 4.19.
+
+    Examples
+    --------
+    >>> round(float(RationalQuadratic(lengthscale=2.0, alpha=0.5)([0.0], [1.0])), 6)
+    0.894427
+    """
+
+    lengthscale: Any = positive(1.0)
+    _: KW_ONLY
+    alpha: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=np.inf)
+
+    def profile(self, s: Any) -> Any:
+        return jnp.exp(-self.alpha * jnp.log1p(s / (2 * self.alpha)))

@@ -1,0 +1,170 @@
+"""Kernels from text, through Python's own grammar and a white list; nothing is evaluated.
+
+``parse(repr(kernel))`` gives the kernel back, exact to the last digit. The same notation is used by the estimators, the
+command, model files and reports.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from covary._checks import CovaryError, fail
+from covary._module import Marked
+from covary.kernels.base import AbstractKernel, Scaled
+from covary.kernels.combine import Columns, Function
+from covary.kernels.dot_product import Constant, Linear, Polynomial
+from covary.kernels.nonstationary import NeuralNetwork, Wiener
+from covary.kernels.periodic import Cosine, Periodic
+from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
+from covary.parameters import bounded, fixed
+
+CATALOGUE: dict[str, Any] = {
+    kernel.__name__: kernel
+    for kernel in (
+        Constant,
+        Linear,
+        Polynomial,
+        SquaredExponential,
+        Matern12,
+        Matern32,
+        Matern52,
+        RationalQuadratic,
+        Periodic,
+        Cosine,
+        NeuralNetwork,
+        Wiener,
+        Columns,
+    )
+}
+MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
+
+
+def parse(text: str, functions: Mapping[str, Callable[..., Any]] | None = None) -> AbstractKernel:
+    """A kernel from text such as ``"2*Matern52(lengthscale=[1,3]) + Periodic(period=fixed(1))"``.
+
+    Parameters
+    ----------
+    text
+        Sums, products, whole powers, numbers, kernel names with keyword arguments, ``fixed(value)`` and
+        ``bounded(value, lower, upper)``; at most 10,000 characters and 50 levels deep.
+    functions
+        The functions behind ``Function(name, ...)`` terms, by name.
+
+    Examples
+    --------
+    >>> parse("2*Matern52(lengthscale=[1,3])")
+    2.0 * Matern52(lengthscale=[1.0, 3.0])
+    """
+    if not isinstance(text, str):
+        raise fail("kernels.parse", f"got {type(text).__name__}", "give the kernel as text")
+    if len(text) > MOST_CHARACTERS:
+        raise fail("kernels.parse", f"the text has {len(text)} characters", f"give at most {MOST_CHARACTERS}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = getattr(error, "msg", None) or "it is nested too deep"
+        raise fail("kernels.parse", f"{_short(text)} is not a kernel expression ({reason})", _HELP) from None
+    result = _Reader(functions or {}).read(tree, 0)
+    if isinstance(result, int | float):
+        result = Scaled.of(result, Constant())
+    if not isinstance(result, AbstractKernel):
+        raise fail("kernels.parse", f"{_short(text)} is not a kernel", _HELP)
+    return result
+
+
+_HELP = "write something like 2.0 * Matern52(lengthscale=1.0) + Periodic(period=fixed(1.0))"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+class _Reader:
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        self.functions = functions
+
+    def read(self, node: ast.expr, depth: int) -> Any:
+        if depth > MOST_DEPTH:
+            raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            return node.value
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            value = self.read(node.operand, depth + 1)
+            if isinstance(value, int | float):
+                return -value if isinstance(node.op, ast.USub) else value
+        if isinstance(node, ast.List | ast.Tuple):
+            items = [self.read(item, depth + 1) for item in node.elts]
+            if all(isinstance(item, int | float) for item in items):
+                return items
+        if isinstance(node, ast.BinOp):
+            return self.combine(node, depth)
+        if isinstance(node, ast.Call):
+            return self.call(node, depth)
+        if isinstance(node, ast.Name) and node.id in CATALOGUE:
+            raise fail("kernels.parse", f"{node.id} stands without brackets", f"write {node.id}()")
+        raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", _HELP)
+
+    def combine(self, node: ast.BinOp, depth: int) -> Any:
+        # a long chain of sums leans left: walk it in a loop, so that depth counts nesting and not length
+        chain: list[tuple[ast.operator, ast.expr]] = []
+        left: ast.expr = node
+        while isinstance(left, ast.BinOp):
+            chain.append((left.op, left.right))
+            left = left.left
+        value = self.read(left, depth + 1)
+        for op, right_node in reversed(chain):
+            right = self.read(right_node, depth + 1)
+            value = self.apply(op, value, right, node)
+        return value
+
+    def apply(self, op: ast.operator, left: Any, right: Any, node: ast.expr) -> Any:
+        kernels = isinstance(left, AbstractKernel) or isinstance(right, AbstractKernel)
+        usable = all(isinstance(v, AbstractKernel | int | float | Marked) for v in (left, right))
+        if usable and kernels and isinstance(op, ast.Add):
+            return left + right
+        if usable and kernels and isinstance(op, ast.Mult):
+            return left * right
+        if isinstance(op, ast.Pow) and isinstance(left, AbstractKernel) and isinstance(right, int):
+            return left**right
+        raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", _HELP)
+
+    def call(self, node: ast.Call, depth: int) -> Any:
+        if not isinstance(node.func, ast.Name) or any(k.arg is None for k in node.keywords):
+            raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", _HELP)
+        name = node.func.id
+        if name == "Function":
+            return self.function(node, depth)
+        arguments = [self.read(a, depth + 1) for a in node.args]
+        keywords = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
+        maker = {"fixed": fixed, "bounded": bounded, **CATALOGUE}.get(name)
+        if maker is None:
+            raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose from {', '.join(CATALOGUE)}")
+        try:
+            value = self.nested_fixed(*arguments) if name == "fixed" else maker(*arguments, **keywords)
+        except TypeError as error:
+            raise fail("kernels.parse", f"{name} does not take these arguments ({error})", _HELP) from None
+        except CovaryError:
+            raise
+        except ValueError:
+            raise fail("kernels.parse", f"{_short(ast.unparse(node))} holds a value of the wrong shape", _HELP) from None
+        return value
+
+    @staticmethod
+    def nested_fixed(*arguments: Any) -> Any:
+        if len(arguments) == 1 and isinstance(arguments[0], Marked):
+            inner = arguments[0]
+            return Marked(inner.value, type(inner.mark)(fixed=True, bounds=inner.mark.bounds))
+        return fixed(*arguments)
+
+    def function(self, node: ast.Call, depth: int) -> Any:
+        if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
+            raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", "write Function(name, ...)")
+        name = node.args[0].id
+        if name not in self.functions:
+            raise fail("kernels.parse", f"the function {name!r} is not known here", f"pass functions={{{name!r}: f}}")
+        values = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
+        return Function(self.functions[name], parameters=values)
+
+

@@ -1,0 +1,260 @@
+"""Kernels evaluated by compiled tiles of one fixed size, so that the number of rows never enters a compiled shape.
+
+A kernel is compiled twice, whatever n: its tile, and the tile's vector-Jacobian product. The second recomputes what it
+needs, so a gradient stores no intermediate of size n × n. Tiles run on a few threads and write into one buffer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+
+from covary._module import without_marks
+from covary._precision import cast, precision
+from covary.data import Inputs
+
+TILE = 256
+THIN = 16  # a side with at most this many rows
+WIDE = 1024  # ... is paired with tiles this wide
+
+traces = {"tile": 0, "pull": 0}  # how often each was traced; read by the tests
+
+
+@jax.jit
+def _tile(kernel: Any, X: Inputs, Z: Inputs) -> Any:
+    traces["tile"] += 1
+    return kernel.block(X, Z)
+
+
+@jax.jit
+def _pull(kernel: Any, X: Inputs, Z: Inputs, G: Any) -> Any:
+    traces["pull"] += 1
+    return jax.vjp(lambda k: k.block(X, Z), kernel)[1](G)[0]
+
+
+@jax.jit
+def _pull_inputs(kernel: Any, X: Inputs, Z: Inputs, G: Any) -> Any:
+    traces["pull"] += 1
+    kernel_bar, x_bar = jax.vjp(lambda k, x: k.block(X.with_x(x), Z), kernel, X.x)[1](G)
+    return kernel_bar, x_bar
+
+
+@jax.jit
+def _diag(kernel: Any, X: Inputs) -> Any:
+    return kernel.block_diag(X)
+
+
+@jax.jit
+def _diag_pull(kernel: Any, X: Inputs, g: Any) -> Any:
+    return jax.vjp(lambda k: k.block_diag(X), kernel)[1](g)[0]
+
+
+def host_device() -> Any:
+    """The device tiles run on: the CPU, also where an accelerator is the default."""
+    return jax.local_devices(backend="cpu")[0]
+
+
+def threads() -> int:
+    """How many threads evaluate tiles: the cores this process may use, four at most."""
+    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1))
+
+
+def padded(X: Inputs, multiple: int) -> Inputs:
+    """The inputs with their last row repeated up to a multiple of the tile."""
+    short = -X.rows % multiple
+    if not short:
+        return X
+    rows = np.concatenate([np.arange(X.rows), np.full(short, X.rows - 1)])
+    return X.take(rows)
+
+
+def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any) -> list[Any]:
+    """Apply ``work`` to every item, in order, on a few threads, each inside the precision scope."""
+    items = list(items)
+    device = host_device()
+
+    def scoped(item: Any) -> Any:
+        with precision(dtype), jax.default_device(device):
+            return work(item)
+
+    count = min(threads(), len(items))
+    if count <= 1:
+        return [scoped(item) for item in items]
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(scoped, items))
+
+
+def _spans(rows: int, step: int) -> list[tuple[int, int]]:
+    return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def _total(parts: Iterable[Any]) -> Any:
+    """The sum of trees, in order (so that results do not depend on scheduling)."""
+    return jax.tree_util.tree_map(lambda *leaves: sum(np.asarray(leaf) for leaf in leaves), *parts)
+
+
+def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None) -> np.ndarray:
+    """K(X, X) into the lower triangle of a Fortran-ordered buffer (what lies above the diagonal blocks is not touched)."""
+    n, dtype = X.rows, X.x.dtype
+    out = np.empty((n, n), dtype, order="F") if out is None else out
+    bare, full = cast(without_marks(kernel), dtype), padded(X, TILE)
+
+    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        (i, i_end), (j, j_end) = pair
+        tile = np.asarray(_tile(bare, full.take(slice(j, j + TILE)), full.take(slice(i, i + TILE))))
+        out[i:i_end, j:j_end] = tile[: j_end - j, : i_end - i].T
+
+    spans = _spans(n, TILE)
+    _run(work, [(a, b) for b in spans for a in spans if a[0] >= b[0]], dtype)
+    return out
+
+
+def mirror(K: np.ndarray) -> np.ndarray:
+    """Copy the lower triangle of a square buffer onto the upper one, in place, by blocks."""
+    n = K.shape[0]
+    for start, stop in _spans(n, 512):
+        block = K[start:stop, start:stop]
+        block[...] = np.tril(block) + np.tril(block, -1).T
+        K[start:stop, stop:] = K[stop:, start:stop].T
+    return K
+
+
+def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> np.ndarray:
+    """K(X, Z) of shape (n, m) into a Fortran-ordered buffer."""
+    n, m, dtype = X.rows, Z.rows, X.x.dtype
+    out = np.empty((n, m), dtype, order="F") if out is None else out
+    bare = cast(without_marks(kernel), dtype)
+    thin = m <= THIN and n > TILE
+    rows, columns = (WIDE, THIN) if thin else (TILE, TILE)
+    full_x, full_z = padded(X, rows), padded(Z, columns)
+
+    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        (i, i_end), (j, j_end) = pair
+        tile = np.asarray(_tile(bare, full_z.take(slice(j, j + columns)), full_x.take(slice(i, i + rows))))
+        out[i:i_end, j:j_end] = tile[: j_end - j, : i_end - i].T
+
+    _run(work, [(a, b) for b in _spans(m, columns) for a in _spans(n, rows)], dtype)
+    return out
+
+
+def diag(kernel: Any, X: Inputs) -> np.ndarray:
+    """The diagonal of K(X, X), without the matrix. Where it is constant one entry is computed."""
+    n, dtype = X.rows, X.x.dtype
+    bare = cast(without_marks(kernel), dtype)
+    if kernel.traits.stationary:
+        first = padded(X.take(slice(0, 1)), TILE)
+        with precision(dtype), jax.default_device(host_device()):
+            return np.full(n, np.asarray(_tile(bare, first, first))[0, 0], dtype)
+    full = padded(X, TILE)
+    parts = _run(lambda s: np.asarray(_diag(bare, full.take(slice(s[0], s[0] + TILE)))), _spans(n, TILE), dtype)
+    return np.concatenate(parts)[:n]
+
+
+def pull_gram(kernel: Any, X: Inputs, cotangent: Callable[[slice, slice], np.ndarray]) -> Any:
+    """The gradient over the kernel's parameters of Σ_ij G_ij K_ij for a symmetric G given by its lower blocks."""
+    n, dtype = X.rows, X.x.dtype
+    bare, full = cast(without_marks(kernel), dtype), padded(X, TILE)
+
+    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
+        (i, i_end), (j, j_end) = pair
+        G = np.zeros((TILE, TILE), dtype)
+        G[: i_end - i, : j_end - j] = cotangent(slice(i, i_end), slice(j, j_end))
+        if i != j:
+            G *= 2  # the mirrored block
+        bar = _pull(bare, full.take(slice(i, i + TILE)), full.take(slice(j, j + TILE)), G)
+        return jax.tree_util.tree_map(np.asarray, bar)
+
+    spans = _spans(n, TILE)
+    return _total(_run(work, [(a, b) for b in spans for a in spans if a[0] >= b[0]], dtype))
+
+
+def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and over the numbers of X."""
+    n, m, dtype = X.rows, Z.rows, X.x.dtype
+    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, TILE), padded(Z, TILE)
+
+    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
+        (i, i_end), (j, j_end) = pair
+        block = np.zeros((TILE, TILE), dtype)
+        block[: i_end - i, : j_end - j] = G[i:i_end, j:j_end]
+        bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + TILE)), full_z.take(slice(j, j + TILE)), block)
+        return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
+
+    pairs = [(a, b) for a in _spans(n, TILE) for b in _spans(m, TILE)]
+    parts = _run(work, pairs, dtype)
+    x_bar = np.zeros_like(X.x)
+    for ((i, i_end), _), (_, rows) in zip(pairs, parts, strict=True):
+        x_bar[i:i_end] += rows
+    return _total(bar for bar, _ in parts), x_bar
+
+
+def pull_diag(kernel: Any, X: Inputs, g: np.ndarray) -> Any:
+    """The gradient over the kernel's parameters of Σ_i g_i k(x_i, x_i)."""
+    dtype = X.x.dtype
+    bare, full = cast(without_marks(kernel), dtype), padded(X, TILE)
+
+    def work(span: tuple[int, int]) -> Any:
+        part = np.zeros(TILE, dtype)
+        part[: span[1] - span[0]] = g[span[0] : span[1]]
+        return jax.tree_util.tree_map(np.asarray, _diag_pull(bare, full.take(slice(span[0], span[0] + TILE)), part))
+
+    return _total(_run(work, _spans(X.rows, TILE), dtype))
+
+
+def map_rows(function: Any, parameters: Any, *rows: Any) -> Any:
+    """A function of (parameters, rows...) applied to fixed-size blocks of rows; every output has the rows first.
+
+    ``function`` must be a module-level function: it is the key under which the compiled code is kept.
+    """
+    n, dtype = rows[0].shape[0], np.asarray(rows[0]).dtype
+
+    def work(span: tuple[int, int]) -> Any:
+        blocks = [_pad_rows(np.asarray(r)[span[0] : span[1]]) for r in rows]
+        out = _compiled_rows(function)(parameters, *blocks)
+        return jax.tree_util.tree_map(lambda v: np.asarray(v)[: span[1] - span[0]], out)
+
+    dtype = dtype if np.issubdtype(dtype, np.floating) else np.float64
+    parts = _run(work, _spans(n, TILE), dtype)
+    return jax.tree_util.tree_map(lambda *blocks: np.concatenate(blocks), *parts)
+
+
+def pull_rows(function: Any, parameters: Any, rows: tuple[Any, ...], bars: Any) -> Any:
+    """The gradient over the parameters of Σ bars · function(parameters, rows...)."""
+    n = rows[0].shape[0]
+
+    def work(span: tuple[int, int]) -> Any:
+        blocks = [_pad_rows(np.asarray(r)[span[0] : span[1]]) for r in rows]
+        cotangents = jax.tree_util.tree_map(lambda b: _pad_rows(np.asarray(b)[span[0] : span[1]], zero=True), bars)
+        out = _compiled_rows_pull(function)(parameters, tuple(blocks), cotangents)
+        return jax.tree_util.tree_map(np.asarray, out)
+
+    return _total(_run(work, _spans(n, TILE), np.asarray(rows[0]).dtype))
+
+
+def _pad_rows(block: np.ndarray, *, zero: bool = False) -> np.ndarray:
+    short = TILE - block.shape[0]
+    if not short:
+        return block
+    filler = np.zeros((short, *block.shape[1:]), block.dtype) if zero else np.repeat(block[-1:], short, axis=0)
+    return np.concatenate([block, filler])
+
+
+_compiled: dict[tuple[str, Any], Any] = {}
+
+
+def _compiled_rows(function: Any) -> Any:
+    return _compiled.setdefault(("map", function), jax.jit(function))
+
+
+def _pulled(function: Any, parameters: Any, rows: Any, bars: Any) -> Any:
+    return jax.vjp(lambda p: function(p, *rows), parameters)[1](bars)[0]
+
+
+def _compiled_rows_pull(function: Any) -> Any:
+    return _compiled.setdefault(("pull", function), jax.jit(partial(_pulled, function)))

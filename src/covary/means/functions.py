@@ -1,0 +1,104 @@
+"""Mean functions m(x) of the prior: zero, constant, linear, the user's own (R&W, eq. 2.38)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from typing import Any
+
+import jax
+import numpy as np
+
+from covary._checks import fail
+from covary._module import Module, static, without_marks
+from covary._precision import cast
+from covary.data import Inputs
+from covary.kernels.tiles import map_rows, pull_rows
+from covary.parameters import REAL, named, real
+
+
+class AbstractMean(Module):
+    """A function of the inputs; ``evaluate`` gives its values, ``pull`` its gradient over the parameters."""
+
+    def evaluate(self, X: Inputs) -> np.ndarray:
+        """m(x) for every row: shape (n,)."""
+        raise NotImplementedError
+
+    def pull(self, X: Inputs, bar: np.ndarray) -> Any:
+        """The gradient of Σ_i bar_i m(x_i) over the parameters, in the mean's own shape."""
+        raise NotImplementedError
+
+    def check(self, X: Inputs) -> None:
+        """Raise a sentence if the mean's numbers do not fit these inputs."""
+
+
+class Zero(AbstractMean):
+    """The mean that is zero everywhere."""
+
+    def evaluate(self, X: Inputs) -> np.ndarray:
+        return np.zeros(X.rows, X.x.dtype)
+
+    def pull(self, X: Inputs, bar: np.ndarray) -> Zero:
+        return self
+
+
+class Constant(AbstractMean):
+    """A constant mean, learned with the other parameters."""
+
+    value: Any = real(0.0)
+
+    def evaluate(self, X: Inputs) -> np.ndarray:
+        return np.full(X.rows, self.value, X.x.dtype)
+
+    def pull(self, X: Inputs, bar: np.ndarray) -> Constant:
+        return self.replace(value=bar.sum())
+
+
+class Linear(AbstractMean):
+    r"""A linear mean, :math:`m(x) = a + \sum_k w_k x_k`.
+
+    Parameters
+    ----------
+    weight
+        One slope per input column (or one number for all).
+    value
+        The intercept a.
+    """
+
+    weight: Any = real(0.0)
+    _: KW_ONLY
+    value: Any = real(0.0)
+
+    def check(self, X: Inputs) -> None:
+        if np.shape(self.weight) not in ((), (X.columns,)):
+            raise fail(
+                "means.Linear",
+                f"weight has shape {np.shape(self.weight)} but X has {X.columns} columns",
+                "give one number or one per column",
+            )
+
+    def evaluate(self, X: Inputs) -> np.ndarray:
+        weight = np.broadcast_to(np.asarray(self.weight, X.x.dtype), (X.columns,))
+        return X.x @ weight + np.asarray(self.value, X.x.dtype)
+
+    def pull(self, X: Inputs, bar: np.ndarray) -> Linear:
+        slope = X.x.T @ bar
+        return self.replace(weight=slope if np.ndim(self.weight) else slope.sum(), value=bar.sum())
+
+
+class Function(AbstractMean):
+    """A mean from any plain function ``f(x, **parameters)`` of one point (d,), written with jax.numpy."""
+
+    function: Callable[..., Any] = static()
+    _: KW_ONLY
+    parameters: dict[str, Any] = named(REAL)
+
+    def evaluate(self, X: Inputs) -> np.ndarray:
+        return map_rows(_function_rows, cast(without_marks(self), X.x.dtype), X.x)
+
+    def pull(self, X: Inputs, bar: np.ndarray) -> Any:
+        return pull_rows(_function_rows, cast(without_marks(self), X.x.dtype), (X.x,), bar)
+
+
+def _function_rows(mean: Function, x: Any) -> Any:
+    return jax.vmap(lambda row: mean.function(row, **mean.parameters))(x)

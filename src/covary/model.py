@@ -1,0 +1,85 @@
+"""Beliefs, with no data and no algorithm: a Gaussian-process prior, and a model that adds the likelihood."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY
+from typing import Any
+
+from covary._module import Module, child
+from covary.data import Inputs
+from covary.kernels.base import AbstractKernel
+from covary.kernels.text import parse
+from covary.likelihoods.base import AbstractLikelihood
+from covary.likelihoods.gaussian import Gaussian
+from covary.means.basis import Basis
+from covary.means.functions import AbstractMean, Zero
+
+
+class GP(Module):
+    r"""A Gaussian-process prior, :math:`f \sim GP(m, k)` (R&W, eq. 2.14).
+
+    Parameters
+    ----------
+    kernel
+        The covariance function, or its text; a tuple of kernels gives each latent function of a many-class likelihood
+        its own.
+    mean
+        The mean function; zero by default.
+    basis
+        Explicit basis functions with vague weights, added to the mean and integrated out; none by default.
+
+    Examples
+    --------
+    >>> GP("2.0 * Matern52()")
+    GP(kernel=2.0 * Matern52(lengthscale=1.0), mean=Zero())
+    """
+
+    kernel: Any = child()
+    _: KW_ONLY
+    mean: AbstractMean = child(Zero())
+    basis: Basis | None = child(None)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.kernel, str):
+            object.__setattr__(self, "kernel", parse(self.kernel))
+        Module.__post_init__(self)
+
+    @property
+    def kernels(self) -> tuple[AbstractKernel, ...]:
+        """The kernels of the latent functions: one that all share, or one each."""
+        return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
+
+    def check(self, X: Inputs) -> None:
+        """Raise a sentence if kernel or mean do not fit these inputs."""
+        for kernel in self.kernels:
+            kernel.check(X)
+        self.mean.check(X)
+
+    def __repr__(self) -> str:
+        basis = "" if self.basis is None else f", basis={self.basis!r}"
+        return f"GP(kernel={self.kernel!r}, mean={self.mean!r}{basis})"
+
+
+class Model(Module):
+    """A prior over functions and a likelihood for what is observed of them.
+
+    Examples
+    --------
+    >>> from covary.kernels import Matern52
+    >>> Model(GP(Matern52())).likelihood
+    Gaussian(variance=array(1.))
+    """
+
+    prior: GP = child(transparent=True)
+    _: KW_ONLY
+    likelihood: AbstractLikelihood = child(Gaussian())
+
+    @property
+    def kernel(self) -> Any:
+        """The prior's kernel."""
+        return self.prior.kernel
+
+    @property
+    def mean(self) -> AbstractMean:
+        """The prior's mean function."""
+        return self.prior.mean
