@@ -254,10 +254,13 @@ class Packing:
         The model whose free parameters are packed; those marked fixed stay out.
     tie
         Groups of patterns; the parameters of a group share one value (the first one's start).
+    scale
+        The natural scale of real parameters by path; the vector holds them divided by it.
     """
 
-    def __init__(self, model: Any, *, tie: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(self, model: Any, *, tie: Sequence[Sequence[str]] = (), scale: Mapping[str, float] | None = None) -> None:
         self.model = model
+        self.scale = dict(scale or {})
         found = parameters(model)
         leader: dict[str, str] = {}
         for group in tie:
@@ -295,14 +298,15 @@ class Packing:
             value = np.asarray(found[s.paths[0]].value, dtype=np.float64)
             if s.space is POSITIVE and np.any(value <= 0):
                 raise fail("learn", f"{s.paths[0]} starts at {value}", "start it above zero, or hold it with fixed(...)")
-            theta[s.start : s.stop] = s.space.unconstrain(value).ravel()
+            theta[s.start : s.stop] = s.space.unconstrain(value).ravel() / self.scale.get(s.paths[0], 1.0)
         return theta
 
     def unpack(self, theta: np.ndarray) -> Any:
         """The model at an unconstrained vector."""
         values = {}
         for s in self.slots:
-            value = s.space.constrain(np.asarray(theta[s.start : s.stop], dtype=np.float64)).reshape(s.shape)
+            free = np.asarray(theta[s.start : s.stop], dtype=np.float64) * self.scale.get(s.paths[0], 1.0)
+            value = s.space.constrain(free).reshape(s.shape)
             values |= dict.fromkeys(s.paths, value)
         return rebuild(self.model, lambda p, v, m: (values.get(p, v), m))
 
@@ -313,7 +317,7 @@ class Packing:
         for s in self.slots:
             for path in s.paths:
                 slope = np.asarray(slopes[path].value, dtype=np.float64) * s.space.slope(np.asarray(here[path].value))
-                out[s.start : s.stop] += slope.ravel()
+                out[s.start : s.stop] += slope.ravel() * self.scale.get(s.paths[0], 1.0)
         return out
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
@@ -322,7 +326,7 @@ class Packing:
         for s in self.slots:
             if s.bounds is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    ends = [s.space.unconstrain(np.float64(b)) for b in s.bounds]
+                    ends = [s.space.unconstrain(np.float64(b)) / self.scale.get(s.paths[0], 1.0) for b in s.bounds]
                 lower[s.start : s.stop] = ends[0] if np.isfinite(ends[0]) else -np.inf
                 upper[s.start : s.stop] = ends[1] if np.isfinite(ends[1]) else np.inf
         return lower, upper

@@ -296,6 +296,6 @@ class AbstractBound:
 class AbstractGram(Module):
     """A recipe for handling K; bound to a kernel and inputs by the verbs."""
 
-    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> AbstractBound:
-        """The gram of these kernels at these inputs."""
+    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None) -> AbstractBound:
+        """The gram of these kernels at these inputs; a ``workspace`` lends buffers that the caller owns and reuses."""
         raise NotImplementedError

@@ -14,7 +14,6 @@ import numpy as np
 
 from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
-from covary._precision import precision
 from covary.data import Inputs
 from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Cotangent, Pulled
 from covary.gram.linalg import Lapack
@@ -184,8 +183,11 @@ class SignedFactor(AbstractFactor):
 class DenseBound(AbstractBound):
     """K(X, X) of one kernel, computed by tiles, factorised by LAPACK."""
 
-    def __init__(self, gram: Dense, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> None:
+    def __init__(
+        self, gram: Dense, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
+    ) -> None:
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
+        self.workspace = workspace
         self._K: dict[int, np.ndarray] = {}
 
     @property
@@ -224,12 +226,22 @@ class DenseBound(AbstractBound):
             return DiagonalFactor(self.matrix(), sites, self.basis)
         raise fail("gram.Dense", f"sites of kind {type(sites).__name__} are not known", "use Noise, Diagonal or Softmax")
 
+    def _buffer(self) -> np.ndarray | None:
+        """The caller's n × n buffer, if it lends one."""
+        if self.workspace is None:
+            return None
+        n, dtype = self.X.rows, self.X.x.dtype
+        held = self.workspace.get("square")
+        if held is None or held.shape != (n, n) or held.dtype != dtype:
+            held = self.workspace["square"] = np.empty((n, n), dtype, order="F")
+        return held
+
     def noise_factor(self, sites: Noise, fixed_jitter: float | None) -> NoiseFactor:
         """The factor of K + S, under the jitter policy."""
-        buffer, scale = None, None
+        buffer, scale = self._buffer(), None
         jitter = self.gram.jitter if fixed_jitter is None else fixed_jitter
         while True:
-            buffer = tiles.gram_lower(self.kernel, self.X, out=buffer)
+            buffer = tiles.gram_lower(self.kernel, self.X, out=buffer, tile=self.gram.tile)
             diagonal = np.einsum("ii->i", buffer)
             scale = float(np.mean(diagonal)) if scale is None else scale
             diagonal += np.asarray(sites.variance) + jitter * scale
@@ -251,8 +263,10 @@ class DenseBound(AbstractBound):
             structured, shift_bar, spread_bar = _fast(alpha, shift, bars, R)
         else:
             structured, shift_bar, spread_bar = factor.cotangent(shift, bars)
-        extra = factor.sandwich(structured.sandwich) if structured.sandwich is not None else None
-        kernel_bar = tiles.pull_gram(self.kernel, self.X, _blocks(R, structured, extra))
+        G, scale = R, structured.scale
+        if structured.sandwich is not None:
+            G, scale = scale * np.tril(R) + factor.sandwich(structured.sandwich), 1.0
+        kernel_bar = tiles.pull_gram(self.kernel, self.X, G, scale, structured.left, structured.right, self.gram.tile)
         return Pulled(kernel_bar, shift_bar, type(factor.sites)(spread_bar))
 
     def conditional(self, factor: Any, alpha: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
@@ -281,24 +295,6 @@ def _fast(alpha: np.ndarray, shift: np.ndarray, bars: Bars, R: np.ndarray) -> tu
     return Cotangent(scale, -bars.quad * a, a), (2 * bars.quad * a).reshape(shift.shape), spread_bar
 
 
-def _blocks(R: Any, cotangent: Cotangent, extra: Any) -> Any:
-    """Lower blocks of a structured gradient over K, each made when it is asked for."""
-    left, right = cotangent.left, cotangent.right
-
-    def block(rows: slice, cols: slice) -> np.ndarray:
-        out = 0.5 * (left[rows] @ right[cols].T + right[rows] @ left[cols].T)
-        if R is not None:
-            part = R[rows, cols]
-            if rows == cols:
-                part = np.tril(part) + np.tril(part, -1).T
-            out += cotangent.scale * part
-        if extra is not None:
-            out += extra[rows, cols]
-        return out
-
-    return block
-
-
 def _why(X: Inputs, sites: Noise, cap: float) -> str:
     """The likely cause of a matrix that cannot be factorised, in one sentence."""
     unique = len(np.unique(np.asarray(X.x), axis=0))
@@ -325,14 +321,15 @@ class Dense(AbstractGram):
         How far it may grow when a factorisation fails.
     lane
         ``"lapack"`` (on the host), ``"xla"`` (on the default device), or ``"auto"``: LAPACK on a CPU, XLA on an accelerator.
+    tile
+        The size of a compiled tile; by default chosen from n.
     """
 
     jitter: float = static(0.0)
     _: KW_ONLY
     max_jitter: float = static(1e-6)
     lane: str = static("auto")
+    tile: int | None = static(None)
 
-    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> DenseBound:
-        with precision(X.x.dtype):
-            H = None if basis is None else basis.evaluate(X)
-        return DenseBound(self, kernels, X, H)
+    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None) -> DenseBound:
+        return DenseBound(self, kernels, X, None if basis is None else basis.evaluate(X), workspace)

@@ -131,7 +131,7 @@ class LowRankBound(AbstractBound):
         from_diag = tiles.pull_diag(kernel, self.X, prior_bar)
         level = self.gram.jitter * float(np.trace(inner_bar)) / self.Z.rows
         from_jitter = tiles.pull_diag(kernel, self.Z, np.full(self.Z.rows, level))
-        total = tiles._total([from_cross, from_inner, from_diag, from_jitter])
+        total = tiles.total([from_cross, from_inner, from_diag, from_jitter])
         return Pulled(total, shift_bar, type(factor.sites)(spread_bar), z_bar + 2 * z_inner)
 
     def conditional(self, factor: Any, alpha: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
@@ -180,7 +180,7 @@ class LowRank(AbstractGram):
     rule: str = static("fitc")
     jitter: float = static(1e-10)
 
-    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> LowRankBound:
+    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None) -> LowRankBound:
         if self.rule not in ("fitc", "vfe"):
             raise fail("gram.LowRank", f"rule is {self.rule!r}", "choose 'fitc' or 'vfe'")
         return LowRankBound(self, kernels, X, None if basis is None else basis.evaluate(X))

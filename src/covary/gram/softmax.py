@@ -120,10 +120,10 @@ class SoftmaxFactor:
             grads.append(G)
         if len(bound.kernels) == 1:
             total = sum(grads)
-            kernel_bar: Any = tiles.pull_gram(bound.kernels[0], bound.X, lambda r, s: total[r, s])
+            kernel_bar: Any = tiles.pull_gram(bound.kernels[0], bound.X, total)
         else:
             kernel_bar = tuple(
-                tiles.pull_gram(k, bound.X, lambda r, s, G=G: G[r, s]) for k, G in zip(bound.kernels, grads, strict=True)
+                tiles.pull_gram(k, bound.X, G) for k, G in zip(bound.kernels, grads, strict=True)
             )
         return Pulled(kernel_bar, shift_bar, None)
 

@@ -16,16 +16,21 @@ from covary.model import Model
 from covary.posterior import Posterior
 
 
-def bind(who: str, model: Any, data: Any, gram: AbstractGram) -> AbstractBound:
+def bind(who: str, model: Any, data: Any, gram: AbstractGram, workspace: dict[str, Any] | None = None) -> AbstractBound:
     """Check model against data, and bind the gram."""
-    if not isinstance(model, Model):
+    if not isinstance(model, Model):  # what learn returns is unwrapped by the verbs
         raise fail(who, f"got {type(model).__name__} for the model", "give a Model(GP(kernel), likelihood=...)")
     if not isinstance(data, Data):
         raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
     model.prior.check(data.X)
     if isinstance(gram, Dense):
         check_memory(who, 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
-    return gram.bind(model.prior.kernels, data.X, model.prior.basis)
+    return gram.bind(model.prior.kernels, data.X, model.prior.basis, workspace)
+
+
+def as_model(value: Any) -> Any:
+    """A model, or the model inside what ``learn`` returned."""
+    return getattr(value, "model", value)
 
 
 def condition(
@@ -52,6 +57,7 @@ def condition(
     >>> post.predict([[0.5]]).f.mean.round(3)
     array([0.574])
     """
+    model = as_model(model)
     bound = bind("condition", model, data, gram)
     with precision(data.dtype):
         return Posterior(model, data, bound, inference.solve(model, data, bound))

@@ -12,13 +12,12 @@ CANCELLATION = 1e-7  # a product-form entry below this fraction of |a|² + |b|²
 
 
 def _direct(A: Any, B: Any) -> Any:
-    total = jnp.zeros((A.shape[0], B.shape[0]), A.dtype)
-    for column in range(A.shape[1]):
-        total = total + (A[:, column][:, None] - B[:, column][None, :]) ** 2
-    return total
+    if A.shape[1] <= DIRECT_COLUMNS:
+        total = jnp.zeros((A.shape[0], B.shape[0]), A.dtype)
+        for column in range(A.shape[1]):
+            total = total + (A[:, column][:, None] - B[:, column][None, :]) ** 2
+        return total
 
-
-def _by_scan(A: Any, B: Any) -> Any:
     def step(total: Any, ab: Any) -> tuple[Any, None]:
         return total + (ab[0][:, None] - ab[1][None, :]) ** 2, None
 
@@ -28,7 +27,7 @@ def _by_scan(A: Any, B: Any) -> Any:
 def _by_product(A: Any, B: Any) -> Any:
     norms = (A * A).sum(1)[:, None] + (B * B).sum(1)[None, :]
     square = jnp.maximum(norms - 2 * A @ B.T, 0)
-    return jax.lax.cond(jnp.any(square < CANCELLATION * norms), lambda: _by_scan(A, B), lambda: square)
+    return jax.lax.cond(jnp.any(square < CANCELLATION * norms), lambda: _direct(A, B), lambda: square)
 
 
 @jax.custom_jvp

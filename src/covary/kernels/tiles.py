@@ -19,9 +19,9 @@ from covary._module import without_marks
 from covary._precision import cast, precision
 from covary.data import Inputs
 
-TILE = 256
-THIN = 16  # a side with at most this many rows
-WIDE = 1024  # ... is paired with tiles this wide
+SMALL, LARGE = 256, 512  # the two sizes of a tile
+THIN, WIDE = 16, 1024  # a few rows against many: the shape of a prediction at a point
+ROWS = 256  # blocks of rows, for functions of one row
 
 traces = {"tile": 0, "pull": 0}  # how often each was traced; read by the tests
 
@@ -33,8 +33,10 @@ def _tile(kernel: Any, X: Inputs, Z: Inputs) -> Any:
 
 
 @jax.jit
-def _pull(kernel: Any, X: Inputs, Z: Inputs, G: Any) -> Any:
+def _pull(kernel: Any, X: Inputs, Z: Inputs, G: Any, scale: Any, low_rank: Any) -> Any:
     traces["pull"] += 1
+    left_x, right_x, left_z, right_z = low_rank
+    G = scale * G + 0.5 * (left_x @ right_z.T + right_x @ left_z.T)
     return jax.vjp(lambda k: k.block(X, Z), kernel)[1](G)[0]
 
 
@@ -53,6 +55,11 @@ def _diag(kernel: Any, X: Inputs) -> Any:
 @jax.jit
 def _diag_pull(kernel: Any, X: Inputs, g: Any) -> Any:
     return jax.vjp(lambda k: k.block_diag(X), kernel)[1](g)[0]
+
+
+def tile_size(rows: int) -> int:
+    """The tile for this many rows: small up to 1,024, so that cross-validation and subsets share what was compiled."""
+    return SMALL if rows <= 1024 else LARGE
 
 
 def host_device() -> Any:
@@ -94,25 +101,30 @@ def _spans(rows: int, step: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
-def _total(parts: Iterable[Any]) -> Any:
+def total(parts: list[Any]) -> Any:
     """The sum of trees, in order (so that results do not depend on scheduling)."""
     return jax.tree_util.tree_map(lambda *leaves: sum(np.asarray(leaf) for leaf in leaves), *parts)
 
 
-def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None) -> np.ndarray:
+def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None, tile: int | None = None) -> np.ndarray:
     """K(X, X) into the lower triangle of a Fortran-ordered buffer (what lies above the diagonal blocks is not touched)."""
     n, dtype = X.rows, X.x.dtype
+    size = tile or tile_size(n)
     out = np.empty((n, n), dtype, order="F") if out is None else out
-    bare, full = cast(without_marks(kernel), dtype), padded(X, TILE)
+    bare, full = cast(without_marks(kernel), dtype), padded(X, size)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
         (i, i_end), (j, j_end) = pair
-        tile = np.asarray(_tile(bare, full.take(slice(j, j + TILE)), full.take(slice(i, i + TILE))))
-        out[i:i_end, j:j_end] = tile[: j_end - j, : i_end - i].T
+        part = np.asarray(_tile(bare, full.take(slice(j, j + size)), full.take(slice(i, i + size))))
+        out[i:i_end, j:j_end] = part[: j_end - j, : i_end - i].T
 
-    spans = _spans(n, TILE)
-    _run(work, [(a, b) for b in spans for a in spans if a[0] >= b[0]], dtype)
+    _run(work, _lower_pairs(n, size), dtype)
     return out
+
+
+def _lower_pairs(rows: int, size: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    spans = _spans(rows, size)
+    return [(a, b) for b in spans for a in spans if a[0] >= b[0]]
 
 
 def mirror(K: np.ndarray) -> np.ndarray:
@@ -130,8 +142,8 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
     n, m, dtype = X.rows, Z.rows, X.x.dtype
     out = np.empty((n, m), dtype, order="F") if out is None else out
     bare = cast(without_marks(kernel), dtype)
-    thin = m <= THIN and n > TILE
-    rows, columns = (WIDE, THIN) if thin else (TILE, TILE)
+    thin = m <= THIN and n > SMALL
+    rows, columns = (WIDE, THIN) if thin else (tile_size(n),) * 2
     full_x, full_z = padded(X, rows), padded(Z, columns)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
@@ -143,68 +155,97 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
     return out
 
 
-def diag(kernel: Any, X: Inputs) -> np.ndarray:
+def diag(kernel: Any, X: Inputs, tile: int | None = None) -> np.ndarray:
     """The diagonal of K(X, X), without the matrix. Where it is constant one entry is computed."""
     n, dtype = X.rows, X.x.dtype
     bare = cast(without_marks(kernel), dtype)
     if kernel.traits.stationary:
-        first = padded(X.take(slice(0, 1)), TILE)
+        first = padded(X.take(slice(0, 1)), tile or SMALL)
         with precision(dtype), jax.default_device(host_device()):
             return np.full(n, np.asarray(_tile(bare, first, first))[0, 0], dtype)
-    full = padded(X, TILE)
-    parts = _run(lambda s: np.asarray(_diag(bare, full.take(slice(s[0], s[0] + TILE)))), _spans(n, TILE), dtype)
+    full = padded(X, ROWS)
+    parts = _run(lambda s: np.asarray(_diag(bare, full.take(slice(s[0], s[0] + ROWS)))), _spans(n, ROWS), dtype)
     return np.concatenate(parts)[:n]
 
 
-def pull_gram(kernel: Any, X: Inputs, cotangent: Callable[[slice, slice], np.ndarray]) -> Any:
-    """The gradient over the kernel's parameters of Σ_ij G_ij K_ij for a symmetric G given by its lower blocks."""
+def pull_gram(
+    kernel: Any,
+    X: Inputs,
+    G: np.ndarray | None,
+    scale: float = 1.0,
+    left: np.ndarray | None = None,
+    right: np.ndarray | None = None,
+    tile: int | None = None,
+) -> Any:
+    """The gradient over the kernel's parameters of Σ_ij C_ij K_ij with C = scale·G + sym(left rightᵀ).
+
+    G is symmetric and only its lower triangle is read; it may be None. No second n × n matrix is formed.
+    """
     n, dtype = X.rows, X.x.dtype
-    bare, full = cast(without_marks(kernel), dtype), padded(X, TILE)
+    size = tile or tile_size(n)
+    bare, full = cast(without_marks(kernel), dtype), padded(X, size)
+    short = full.rows - n
+
+    def column_block(v: np.ndarray | None) -> np.ndarray:
+        return np.pad(np.zeros((n, 1), dtype) if v is None else v.astype(dtype, copy=False), ((0, short), (0, 0)))
+
+    sides = column_block(left), column_block(right)
+    empty = np.zeros((size, size), dtype) if G is None else None
+    level = np.asarray(scale, dtype)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
         (i, i_end), (j, j_end) = pair
-        G = np.zeros((TILE, TILE), dtype)
-        G[: i_end - i, : j_end - j] = cotangent(slice(i, i_end), slice(j, j_end))
-        if i != j:
-            G *= 2  # the mirrored block
-        bar = _pull(bare, full.take(slice(i, i + TILE)), full.take(slice(j, j + TILE)), G)
-        return jax.tree_util.tree_map(np.asarray, bar)
+        if G is None:
+            block = empty
+        else:
+            part = G[i:i_end, j:j_end].T
+            if i == j:
+                part = np.triu(part)
+                part = part + np.triu(part, 1).T
+            block = part
+            if part.shape != (size, size):
+                block = np.zeros((size, size), dtype)
+                block[: j_end - j, : i_end - i] = part
+        rows, cols = slice(i, i + size), slice(j, j + size)
+        low_rank = (sides[0][cols], sides[1][cols], sides[0][rows], sides[1][rows])
+        bar = _pull(bare, full.take(cols), full.take(rows), block, level, low_rank)
+        weight = 1.0 if i == j else 2.0  # the mirrored block
+        return jax.tree_util.tree_map(lambda v: weight * np.asarray(v), bar)
 
-    spans = _spans(n, TILE)
-    return _total(_run(work, [(a, b) for b in spans for a in spans if a[0] >= b[0]], dtype))
+    return total(_run(work, _lower_pairs(n, size), dtype))
 
 
 def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
     """The gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and over the numbers of X."""
     n, m, dtype = X.rows, Z.rows, X.x.dtype
-    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, TILE), padded(Z, TILE)
+    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, SMALL), padded(Z, SMALL)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
         (i, i_end), (j, j_end) = pair
-        block = np.zeros((TILE, TILE), dtype)
+        block = np.zeros((SMALL, SMALL), dtype)
         block[: i_end - i, : j_end - j] = G[i:i_end, j:j_end]
-        bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + TILE)), full_z.take(slice(j, j + TILE)), block)
+        bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + SMALL)), full_z.take(slice(j, j + SMALL)), block)
         return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
 
-    pairs = [(a, b) for a in _spans(n, TILE) for b in _spans(m, TILE)]
+    pairs = [(a, b) for a in _spans(n, SMALL) for b in _spans(m, SMALL)]
     parts = _run(work, pairs, dtype)
     x_bar = np.zeros_like(X.x)
     for ((i, i_end), _), (_, rows) in zip(pairs, parts, strict=True):
         x_bar[i:i_end] += rows
-    return _total(bar for bar, _ in parts), x_bar
+    return total([bar for bar, _ in parts]), x_bar
 
 
 def pull_diag(kernel: Any, X: Inputs, g: np.ndarray) -> Any:
     """The gradient over the kernel's parameters of Σ_i g_i k(x_i, x_i)."""
     dtype = X.x.dtype
-    bare, full = cast(without_marks(kernel), dtype), padded(X, TILE)
+    bare, full = cast(without_marks(kernel), dtype), padded(X, ROWS)
 
     def work(span: tuple[int, int]) -> Any:
-        part = np.zeros(TILE, dtype)
+        part = np.zeros(ROWS, dtype)
         part[: span[1] - span[0]] = g[span[0] : span[1]]
-        return jax.tree_util.tree_map(np.asarray, _diag_pull(bare, full.take(slice(span[0], span[0] + TILE)), part))
+        return jax.tree_util.tree_map(np.asarray, _diag_pull(bare, full.take(slice(span[0], span[0] + ROWS)), part))
 
-    return _total(_run(work, _spans(X.rows, TILE), dtype))
+    return total(_run(work, _spans(X.rows, ROWS), dtype))
 
 
 def map_rows(function: Any, parameters: Any, *rows: Any) -> Any:
@@ -220,7 +261,7 @@ def map_rows(function: Any, parameters: Any, *rows: Any) -> Any:
         return jax.tree_util.tree_map(lambda v: np.asarray(v)[: span[1] - span[0]], out)
 
     dtype = dtype if np.issubdtype(dtype, np.floating) else np.float64
-    parts = _run(work, _spans(n, TILE), dtype)
+    parts = _run(work, _spans(n, ROWS), dtype)
     return jax.tree_util.tree_map(lambda *blocks: np.concatenate(blocks), *parts)
 
 
@@ -234,11 +275,11 @@ def pull_rows(function: Any, parameters: Any, rows: tuple[Any, ...], bars: Any) 
         out = _compiled_rows_pull(function)(parameters, tuple(blocks), cotangents)
         return jax.tree_util.tree_map(np.asarray, out)
 
-    return _total(_run(work, _spans(n, TILE), np.asarray(rows[0]).dtype))
+    return total(_run(work, _spans(n, ROWS), np.asarray(rows[0]).dtype))
 
 
 def _pad_rows(block: np.ndarray, *, zero: bool = False) -> np.ndarray:
-    short = TILE - block.shape[0]
+    short = ROWS - block.shape[0]
     if not short:
         return block
     filler = np.zeros((short, *block.shape[1:]), block.dtype) if zero else np.repeat(block[-1:], short, axis=0)

@@ -9,7 +9,7 @@ from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
-from covary.inference.condition import bind
+from covary.inference.condition import as_model, bind
 from covary.inference.exact import Exact
 from covary.model import Model
 
@@ -25,6 +25,7 @@ def log_evidence(
     >>> round(log_evidence(Model(GP("Matern52()")), Data([[0.0], [1.0]], [0.0, 1.0])), 4)
     -2.7637
     """
+    model = as_model(model)
     bound = bind("log_evidence", model, data, gram)
     with precision(data.dtype):
         return inference.solve(model, data, bound).log_evidence
@@ -37,6 +38,7 @@ def log_evidence_and_grad(
     inference: AbstractInference = Exact(),
     gram: AbstractGram = Dense(),
     fixed_jitter: float | None = None,
+    workspace: dict[str, Any] | None = None,
 ) -> tuple[float, Any]:
     """The log evidence and its gradient, a model whose numbers are the derivatives (R&W, eq. 5.9).
 
@@ -49,7 +51,8 @@ def log_evidence_and_grad(
     >>> round(float(grad.kernel.lengthscale), 4)
     -0.1089
     """
-    bound = bind("log_evidence_and_grad", model, data, gram)
+    model = as_model(model)
+    bound = bind("log_evidence_and_grad", model, data, gram, workspace)
     with precision(data.dtype):
         solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter)
         return solved.log_evidence, inference.gradient(model, data, bound, solved, consume=True)

@@ -1,0 +1,60 @@
+"""SciPy's L-BFGS-B, with a clock and finite answers only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from covary.optimise.base import Function, OutOfTime, Recorder, Result
+
+REJECTED = 1e10  # what a failed evaluation costs above the start: large enough that every line search turns back
+
+
+def lbfgs(
+    function: Function,
+    x0: np.ndarray,
+    *,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    tolerance: float = 1e-3,
+    max_steps: int = 500,
+    deadline: float | None = None,
+    note: Callable[[float], Any] | None = None,
+) -> Result:
+    """Minimise inside a box; stop when a step gains less than ``tolerance`` or its slope is as small."""
+    from scipy.optimize import minimize
+
+    record = Recorder(function, deadline=deadline, note=note)
+    start: list[float] = []
+
+    def guarded(x: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = record(x)
+        if not start:
+            start.append(value)
+        if not np.isfinite(value):
+            return start[0] + REJECTED, np.zeros_like(x)
+        return value, gradient
+
+    x0 = np.clip(x0, lower, upper)
+    status = "converged"
+    try:
+        first, _ = record(x0)
+        if not np.isfinite(first):
+            return Result(x0, np.inf, np.zeros_like(x0), "failed at the start", record.steps)
+        out = minimize(
+            guarded,
+            x0,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.stack([lower, upper], axis=1),
+            options={"ftol": tolerance / max(abs(first), 1.0) * 1e-2, "gtol": tolerance, "maxfun": max_steps, "maxcor": 20},
+        )
+        if not out.success and out.nit >= 1 and "ABNORMAL" not in str(out.message):
+            status = "stopped after " + str(record.steps) + " evaluations"
+    except OutOfTime:
+        status = "out of time"
+    assert record.best is not None
+    value, x, gradient = record.best
+    return Result(x, value, gradient, status, record.steps)

@@ -1,0 +1,101 @@
+r"""A quasi-Newton search that starts with a Hessian (one handed on from a coarser problem) and stops by expected gain.
+
+Dense BFGS updates of the Hessian, steps projected on the box. It stops when :math:`\tfrac12 g^\top H^{-1}g`, the gain a
+full step would bring, falls below the tolerance: the natural unit when the function is a log probability. Own code,
+because SciPy's L-BFGS-B takes no starting Hessian (docs/decisions/0004).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from covary.optimise.base import Function, OutOfTime, Recorder, Result
+
+LONGEST = 2.0  # the longest step along one coordinate, in nats
+
+
+def positive_part(H: np.ndarray, floor: float = 1e-3) -> np.ndarray:
+    """The nearest thing to H with eigenvalues of at least ``floor``; negative ones are turned, not dropped."""
+    values, vectors = np.linalg.eigh((H + H.T) / 2)
+    return (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
+
+
+def quasi_newton(
+    function: Function,
+    x0: np.ndarray,
+    hessian: np.ndarray,
+    *,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    tolerance: float = 0.01,
+    max_steps: int = 100,
+    deadline: float | None = None,
+    note: Callable[[float], Any] | None = None,
+) -> tuple[Result, np.ndarray]:
+    """Minimise from x0 with a starting Hessian; returns the result and the Hessian as it stands at the end."""
+    record = Recorder(function, deadline=deadline, note=note)
+    x, H = np.clip(x0, lower, upper), positive_part(hessian)
+    status = f"stopped after {max_steps} evaluations"
+    try:
+        value, gradient = record(x)
+        if not np.isfinite(value):
+            return Result(x, np.inf, np.zeros_like(x), "failed at the start", record.steps), H
+        while record.steps < max_steps:
+            free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
+            if not free.any():
+                status = "converged"
+                break
+            step = np.zeros_like(x)
+            step[free] = -np.linalg.solve(H[np.ix_(free, free)], gradient[free])
+            if -0.5 * float(gradient @ step) < tolerance:
+                status = "converged"
+                break
+            step *= min(1.0, LONGEST / max(np.abs(step).max(), 1e-300))
+            moved = _line(record, x, value, gradient, step, lower, upper)
+            if moved is None:
+                status = "converged"  # no point along the line is better: rounding decides from here on
+                break
+            new_x, new_value, new_gradient = moved
+            s, y = new_x - x, new_gradient - gradient
+            x, value, gradient = new_x, new_value, new_gradient
+            H = _update(H, s, y)
+    except OutOfTime:
+        status = "out of time"
+    assert record.best is not None
+    value, x, gradient = record.best
+    return Result(x, value, gradient, status, record.steps), H
+
+
+def _line(
+    record: Recorder, x: np.ndarray, value: float, gradient: np.ndarray, step: np.ndarray, lower: np.ndarray, upper: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray] | None:
+    """A point along the step that is better by a share of what the slope promises, or None."""
+    length = 1.0
+    for _ in range(12):
+        new = np.clip(x + length * step, lower, upper)
+        promised = float(gradient @ (new - x))
+        new_value, new_gradient = record(new)
+        if np.isfinite(new_value) and new_value <= value + 1e-4 * promised:
+            return new, new_value, new_gradient
+        if np.isfinite(new_value):  # the minimum of the parabola through what is known
+            curve = new_value - value - promised
+            length *= float(np.clip(-promised / (2 * curve), 0.1, 0.5)) if curve > 0 else 0.5
+        else:
+            length *= 0.25
+    return None
+
+
+def _update(H: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Powell's damped BFGS update of the Hessian."""
+    Hs = H @ s
+    sHs, sy = float(s @ Hs), float(s @ y)
+    if sHs <= 0:
+        return H
+    if sy < 0.2 * sHs:
+        share = 0.8 * sHs / (sHs - sy)
+        y = share * y + (1 - share) * Hs
+        sy = float(s @ y)
+    return H - np.outer(Hs, Hs) / sHs + np.outer(y, y) / sy

@@ -1,0 +1,134 @@
+"""Starting values from the data's scales, so that no search begins somewhere absurd.
+
+Each parameter has a natural scale: a length-scale that of its columns, a variance that of y, a period a share of the
+range. In a sum, later terms start smaller and shorter, so that equal summands never start at equal values and each finds a
+part of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary.data import Data
+from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
+from covary.kernels.combine import Columns, Function
+from covary.kernels.dot_product import Linear, Polynomial
+from covary.kernels.nonstationary import NeuralNetwork, Wiener
+from covary.kernels.periodic import Cosine, Periodic
+from covary.kernels.stationary import AbstractStationary
+from covary.parameters import parameters, rebuild
+
+SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
+
+
+def column_scales(data: Data) -> np.ndarray:
+    """The standard deviation of every column; one where a column does not vary."""
+    spread = np.asarray(data.X.x, np.float64).std(0)
+    return np.where(spread > 0, spread, 1.0)
+
+
+def target_scale(data: Data) -> float:
+    """The standard deviation of y (root mean square over outputs); one where y does not vary."""
+    spread = float(np.sqrt(np.mean(np.asarray(data.y, np.float64).std(0) ** 2)))
+    return spread if spread > 0 else 1.0
+
+
+def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
+    """The paths (from the model) of stationary length-scales, with the columns each one sees."""
+    found: dict[str, np.ndarray] = {}
+    for path, owner, seen in _owners(kernel, "kernel", np.arange(columns)):
+        if isinstance(owner, AbstractStationary):
+            found[f"{path}.lengthscale"] = seen
+    return found
+
+
+def _owners(kernel: Any, path: str, columns: np.ndarray) -> list[tuple[str, AbstractKernel, np.ndarray]]:
+    """Every leaf kernel with the path its parameters are under and the columns it sees."""
+    if isinstance(kernel, tuple):
+        return [item for i, k in enumerate(kernel) for item in _owners(k, f"{path}.{i}", columns)]
+    if isinstance(kernel, Sum | Product):
+        parts = kernel.terms if isinstance(kernel, Sum) else kernel.factors
+        return [item for i, part in enumerate(parts) for item in _owners(part, f"{path}.{i}", columns)]
+    if isinstance(kernel, Scaled | Power | Columns):
+        inner = columns[list(kernel.columns)] if isinstance(kernel, Columns) else columns
+        own = {"variance"} if isinstance(kernel, Scaled) else set()
+        below = f"{path}.kernel" if own & set(parameters(kernel.kernel)) else path
+        return _owners(kernel.kernel, below, inner)
+    return [(path, kernel, columns)]
+
+
+def starting_values(model: Any, data: Data) -> Any:
+    """The model with every free parameter at its natural scale for these data; fixed ones keep their values."""
+    x_scale, y_scale = column_scales(data), target_scale(data)
+    x_range = np.ptp(np.asarray(data.X.x, np.float64), axis=0)
+    values: dict[str, Any] = {}
+    kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
+    for which, kernel in enumerate(kernels):
+        root = "kernel" if len(kernels) == 1 else f"kernel.{which}"
+        terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
+        for rank, term in enumerate(terms):
+            path = root if len(terms) == 1 else f"{root}.{rank}"
+            shrink = SHRINK**-rank
+            for at, owner, columns in _owners(term, path, np.arange(data.X.columns)):
+                values |= {f"{at}.{name}": v for name, v in _natural(owner, x_scale[columns], x_range[columns], shrink).items()}
+            for name, parameter in parameters(term, path).items():
+                if name.endswith("variance"):
+                    values[name] = y_scale**2 * shrink * np.ones_like(parameter.value)
+    values["likelihood.variance"] = 0.05 * y_scale**2
+    values["likelihood.scale"] = 0.2 * y_scale
+    values["mean.value"] = float(np.mean(data.y)) if data.y.ndim == 1 else 0.0
+
+    def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
+        if mark.fixed or path not in values:
+            return value, mark
+        new = np.broadcast_to(np.asarray(values[path], np.float64), np.shape(value)).copy()
+        if mark.bounds is not None:
+            new = np.clip(new, *mark.bounds)
+        return new, mark
+
+    return rebuild(model, change)
+
+
+def _natural(kernel: AbstractKernel, scale: np.ndarray, span: np.ndarray, shrink: float) -> dict[str, Any]:
+    """Natural values of one leaf kernel's parameters."""
+    many = np.sqrt(len(scale))
+
+    def fit(value: Any, like: Any) -> Any:
+        return value if np.ndim(like) else float(np.exp(np.mean(np.log(value))))
+
+    if isinstance(kernel, AbstractStationary):
+        return {"lengthscale": fit(scale * many * shrink, kernel.lengthscale), "alpha": 1.0}
+    if isinstance(kernel, Periodic):
+        return {"lengthscale": many, "period": fit(np.where(span > 0, span, 1.0) / 4 * shrink**0.5, kernel.period)}
+    if isinstance(kernel, Cosine):
+        return {"period": fit(np.where(span > 0, span, 1.0) / 4 * shrink**0.5, kernel.period)}
+    if isinstance(kernel, Linear | Polynomial | NeuralNetwork):
+        return {"lengthscale": fit(scale * many, kernel.lengthscale), "bias": 1.0}
+    assert isinstance(kernel, Wiener | Function | AbstractKernel)
+    return {}
+
+
+def spread_equal(model: Any) -> Any:
+    """Move apart free parameters of equal summands that a user started at equal values (a symmetric saddle otherwise)."""
+    kernel = model.prior.kernel
+    if not isinstance(kernel, Sum):
+        return model
+    seen: dict[tuple[Any, ...], int] = {}
+    factors: dict[str, float] = {}
+    for rank, term in enumerate(kernel.terms):
+        found = parameters(term, f"kernel.{rank}")
+        shape = tuple((p.path.split(".", 2)[-1], np.asarray(p.value).tobytes()) for p in found.values())
+        signature = (type(term), repr(type(getattr(term, "kernel", term))), shape)
+        copies = seen[signature] = seen.get(signature, -1) + 1
+        if copies:
+            factors |= {path: SHRINK**-copies for path in found}
+
+    def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
+        if path not in factors or mark.fixed:
+            return value, mark
+        new = np.asarray(value) * factors[path]
+        return (np.clip(new, *mark.bounds) if mark.bounds is not None else new), mark
+
+    return rebuild(model, change)
