@@ -1,11 +1,74 @@
-"""covary: learning from data with honest error bars."""
+"""covary: learning from data with honest error bars.
+
+The front door::
+
+    from covary import GPRegressor
+    model = GPRegressor().fit(X, y)
+    mean, std = model.predict(X_new, return_std=True)
+
+The trunk::
+
+    from covary import GP, Data, Model, condition, learn
+    model = learn(Model(GP("1.0 * Matern52()")), Data(X, y))
+    post = condition(model, Data(X, y))
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from covary.data import Data as Data
+from covary.data import Inputs as Inputs
 from covary.inference.condition import condition as condition
 from covary.model import GP as GP
 from covary.model import Model as Model
+from covary.posterior import sample_prior as sample_prior
 from covary.selection.learn import learn as learn
 from covary.selection.objectives import log_evidence as log_evidence
 from covary.selection.objectives import log_evidence_and_grad as log_evidence_and_grad
 
+if TYPE_CHECKING:
+    from covary.estimators.regressor import GPRegressor as GPRegressor
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "GP",
+    "Data",
+    "GPRegressor",
+    "Inputs",
+    "Model",
+    "condition",
+    "enable_cache",
+    "learn",
+    "log_evidence",
+    "log_evidence_and_grad",
+    "sample_prior",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Front doors are imported when they are asked for: they bring scikit-learn with them."""
+    if name == "GPRegressor":
+        from covary.estimators.regressor import GPRegressor
+
+        return GPRegressor
+    raise AttributeError(f"module 'covary' has no attribute {name!r}")
+
+
+def enable_cache(directory: str | None = None) -> str:
+    """Keep compiled code on disk, so that a fresh process need not compile again. Sets JAX's own (global) flags.
+
+    Parameters
+    ----------
+    directory
+        Where to keep it; by default ``~/.cache/covary``.
+    """
+    import os
+
+    import jax
+
+    directory = directory or os.path.join(os.path.expanduser("~"), ".cache", "covary")
+    os.makedirs(directory, exist_ok=True)
+    jax.config.update("jax_compilation_cache_dir", directory)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    return directory

@@ -28,10 +28,17 @@ class Set:
     constrain: Callable[[np.ndarray], np.ndarray]
     slope: Callable[[np.ndarray], np.ndarray]  # d constrain / d unconstrained, as a function of the constrained value
 
+    def __reduce__(self) -> Any:
+        return _set_by_name, (self.name,)  # sets are compared by identity, also after pickling
+
 
 REAL = Set("real", lambda v: v, lambda u: u, lambda v: np.ones_like(v))
 POSITIVE = Set("positive", np.log, np.exp, lambda v: v)
 UNIT = Set("unit", lambda v: np.log(v / (1 - v)), lambda u: 1 / (1 + np.exp(-u)), lambda v: v * (1 - v))
+
+
+def _set_by_name(name: str) -> Set:
+    return {"real": REAL, "positive": POSITIVE, "unit": UNIT}[name]
 
 
 def plain(value: Any) -> Any:

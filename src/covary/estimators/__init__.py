@@ -1,0 +1,3 @@
+"""Front doors with scikit-learn's habits."""
+
+from covary.estimators.regressor import GPRegressor as GPRegressor

@@ -1,0 +1,264 @@
+"""GPRegressor: Gaussian-process regression with scikit-learn's habits; thin, the work is the trunk's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from covary._checks import check_positive, fail
+from covary._module import Marked
+from covary.data import Data
+from covary.estimators.summary import Summary
+from covary.inference.condition import condition
+from covary.kernels.base import AbstractKernel
+from covary.kernels.stationary import Matern52
+from covary.kernels.text import parse
+from covary.likelihoods.gaussian import Gaussian
+from covary.means.functions import AbstractMean, Constant, Function, Linear, Zero
+from covary.model import GP, Model
+from covary.parameters import Packing, bound, freeze, set_values
+from covary.posterior import square_root
+from covary.selection.learn import learn
+from covary.selection.priors import default_priors
+from covary.selection.starts import starting_values
+
+
+class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Gaussian-process regression: predictions with honest error bars.
+
+    With no argument it learns one length-scale per input column, the signal's variance, the noise and a constant mean by
+    maximising the evidence under weak priors. Every number of the kernel, the noise and the priors is in your units.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, its text (``"2*Matern52() + Periodic(period=fixed(1))"``), or None for ARD Matérn-5/2. Its numbers are
+        where learning starts.
+    mean
+        ``"constant"``, ``"zero"``, ``"linear"``, a mean function, or a plain function of one point (jax.numpy).
+    standardise
+        Take starting values and default priors from the spread of y, and give every output of a many-column y its own
+        location and scale. False: start at the numbers as they stand.
+    priors
+        ``"default"`` (weak, from the data's scales), None, or distributions by parameter path.
+    fixed
+        Paths of parameters to hold: ``("kernel.period",)``.
+    bounds
+        Bounds by path: ``{"likelihood.variance": (1e-4, 1.0)}``.
+    noise
+        The noise variance to start from; ``fixed(0.01)`` holds it. None: from the data.
+    method
+        ``"auto"`` or ``"exact"``: the dense O(n³) computation.
+    n_restarts
+        Further starts of the search; large problems try them on a subset of the rows.
+    max_time
+        Seconds after which learning returns the best so far.
+    random_state
+        Seed of restarts and subsets.
+
+    Attributes
+    ----------
+    log_marginal_likelihood_
+        The log evidence of the fitted model, in the units of y.
+    model_, posterior_, learned_
+        The fitted model, its posterior, and how learning went (None if nothing was learned).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covary import GPRegressor
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> model = GPRegressor().fit(X, np.sin(X[:, 0]))
+    >>> mean, std = model.predict([[1.0]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        mean: Any = "constant",
+        standardise: bool = True,
+        priors: Any = "default",
+        fixed: Sequence[str] = (),
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        noise: Any = None,
+        method: str = "auto",
+        n_restarts: int = 1,
+        max_time: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.mean = mean
+        self.standardise = standardise
+        self.priors = priors
+        self.fixed = fixed
+        self.bounds = bounds
+        self.noise = noise
+        self.method = method
+        self.n_restarts = n_restarts
+        self.max_time = max_time
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None) -> GPRegressor:
+        """Learn the hyperparameters and condition on the data.
+
+        Parameters
+        ----------
+        X
+            Inputs (n, d).
+        y
+            Targets (n,), or (n, p) for p outputs with one kernel and one noise on standardised outputs.
+        noise_variance
+            Known noise variance per row, in the units of y squared; added to the learned one.
+        sample_weight
+            Replication weights: a row of weight w counts as the mean of w observations.
+        """
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        if self.method not in ("auto", "exact"):
+            raise fail("GPRegressor", f"method is {self.method!r}", "choose 'auto' or 'exact'")
+        self._location, self._scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
+        if y.ndim == 2 and self.standardise:
+            spread = y.std(0)
+            self._location, self._scale = y.mean(0), np.where(spread > 0, spread, 1.0)
+        data = Data(X, (y - self._location) / self._scale, noise_variance, sample_weight)
+        start = self._start(data)
+        priors = default_priors(start, data) if isinstance(self.priors, str) and self.priors == "default" else self.priors
+        if isinstance(priors, str):
+            raise fail("GPRegressor", f"priors is {priors!r}", "give 'default', None, or distributions by path")
+        self.priors_ = priors or {}
+        self.learned_ = None
+        model: Any = start
+        if Packing(start).size:
+            seed = int(check_random_state(self.random_state).randint(2**31))
+            self.learned_ = learn(
+                start, data, priors=priors, n_restarts=self.n_restarts, max_time=self.max_time, key=seed
+            )
+            model = self.learned_.model
+        self.model_ = model
+        self.posterior_ = condition(model, data)
+        self.log_marginal_likelihood_ = self.posterior_.log_evidence - data.rows * float(np.log(self._scale).sum())
+        return self
+
+    def _start(self, data: Data) -> Model:
+        """The model learning starts from: the user's numbers where given, the data's own scales elsewhere."""
+        kernel = self.kernel
+        if isinstance(kernel, str):
+            kernel = parse(kernel)
+        if kernel is not None and not isinstance(kernel, AbstractKernel):
+            raise fail("GPRegressor", f"kernel is {kernel!r}", "give a kernel from covary.kernels or its text")
+        given = kernel
+        kernel = 1.0 * Matern52(lengthscale=np.ones(data.X.columns)) if kernel is None else kernel
+        model = Model(GP(kernel, mean=_mean(self.mean, data)), likelihood=Gaussian(1.0 if self.noise is None else self.noise))
+        if self.noise is not None and not isinstance(self.noise, Marked):
+            check_positive("GPRegressor", "noise", self.noise)
+        natural = starting_values(model, data) if self.standardise else model
+        if given is None:
+            model = model.replace(prior=model.prior.replace(kernel=natural.kernel))
+        if self.noise is None:
+            model = model.replace(likelihood=natural.likelihood)
+        model = model.replace(prior=model.prior.replace(mean=natural.mean))
+        if self.fixed:
+            model = freeze(model, self.fixed)
+        return bound(model, self.bounds) if self.bounds else model
+
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, latent: bool = False) -> Any:
+        """Predictions at new inputs.
+
+        Parameters
+        ----------
+        X
+            New inputs (m, d).
+        return_std
+            Also the standard deviation of a new observation (of the noise-free function if ``latent``).
+        return_cov
+            Also the joint covariance (m, m) instead.
+        latent
+            Leave the noise out of the spread.
+
+        Returns
+        -------
+        mean, or (mean, std), or (mean, cov)
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise fail("GPRegressor.predict", "both return_std and return_cov are set", "ask for one of them")
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        if not (return_std or return_cov):
+            return self.posterior_.mean(X) * self._scale + self._location
+        prediction = self.posterior_.predict(X, covariance=return_cov)
+        spread = prediction.f if latent else prediction.y
+        mean = spread.mean * self._scale + self._location
+        if return_std:
+            return mean, spread.std * self._scale if mean.ndim == 1 else spread.std[:, None] * self._scale
+        cov = spread.covariance
+        assert cov is not None
+        return mean, cov if mean.ndim == 1 else cov[:, :, None] * self._scale**2
+
+    def predict_interval(self, X: Any, level: float = 0.95, latent: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval that holds a new observation (the function itself if ``latent``) with probability ``level``."""
+        from scipy.special import ndtri
+
+        if not 0 < level < 1:
+            raise fail("GPRegressor.predict_interval", f"level is {level}", "give a number between 0 and 1, such as 0.95")
+        mean, std = self.predict(X, return_std=True, latent=latent)
+        half = ndtri(0.5 + level / 2) * std
+        return mean - half, mean + half
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False) -> np.ndarray:
+        """Joint draws of new observations (of the function itself if ``latent``): shape (m, n_samples) or (m, p, n_samples)."""
+        mean, cov = self.predict(X, return_cov=True, latent=latent)
+        rng = check_random_state(random_state)
+        if mean.ndim == 1:
+            return mean[:, None] + square_root(cov) @ rng.standard_normal((len(mean), n_samples))
+        draws = [self._draw(mean[:, j], cov[:, :, j], n_samples, rng) for j in range(mean.shape[1])]
+        return np.stack(draws, axis=1)
+
+    @staticmethod
+    def _draw(mean: np.ndarray, cov: np.ndarray, n_samples: int, rng: Any) -> np.ndarray:
+        return mean[:, None] + square_root(cov) @ rng.standard_normal((len(mean), n_samples))
+
+    def summary(self) -> Summary:
+        """A table a person can read: kernel, parameters with error bars and priors, evidence, noise, jitter, time."""
+        check_is_fitted(self)
+        return Summary.of(self)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """The fit with its error bars, for one or two input columns; see :mod:`covary.plots`."""
+        check_is_fitted(self)
+        from covary.plots import plot_fit
+
+        if self.posterior_.data.y.ndim == 2:
+            raise fail("GPRegressor.plot", "the model has several outputs", "plot predictions of one output yourself")
+        return plot_fit(self.posterior_, ax=ax, names=getattr(self, "feature_names_in_", None), **options)
+
+    def set_params(self, **params: Any) -> GPRegressor:
+        """Set parameters; ``kernel__0__lengthscale=2.0`` replaces one number inside the kernel."""
+        inside = {k[len("kernel__") :].replace("__", "."): v for k, v in params.items() if k.startswith("kernel__")}
+        super().set_params(**{k: v for k, v in params.items() if not k.startswith("kernel__")})
+        if inside:
+            kernel = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
+            if kernel is None:
+                raise fail("GPRegressor.set_params", "kernel is None", "set a kernel before its parameters")
+            self.kernel = set_values(kernel, inside)
+        return self
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_() if hasattr(self, "posterior_") else f"<pre>{self!r}</pre>"
+
+
+def _mean(mean: Any, data: Data) -> AbstractMean:
+    if isinstance(mean, AbstractMean):
+        return mean
+    if callable(mean):
+        return Function(mean)
+    known = {"zero": Zero(), "constant": Constant(), "linear": Linear(weight=np.zeros(data.X.columns))}
+    if mean not in known:
+        raise fail("GPRegressor", f"mean is {mean!r}", "choose 'zero', 'constant', 'linear', or give a function")
+    return known[mean]

@@ -1,0 +1,143 @@
+"""The summary of a fit, as text and as HTML for notebooks."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covary._module import Mark
+from covary.parameters import POSITIVE, REAL, parameters
+
+
+@dataclass(frozen=True)
+class Row:
+    """One parameter: name, value, error bar, and what was said about it."""
+
+    name: str
+    value: str
+    error: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What was fitted, in a few lines. Print it, or show it in a notebook.
+
+    Positive parameters have a multiplicative error bar (×/÷ the factor of one standard error of the logarithm), from the
+    curvature of the evidence at the optimum; real ones have a plain one.
+    """
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+
+    @staticmethod
+    def of(estimator: Any) -> Summary:
+        """The summary of a fitted GPRegressor."""
+        post, learned, model = estimator.posterior_, estimator.learned_, estimator.model_
+        data = post.data
+        noise = float(model.likelihood.variance)
+        facts = [
+            ("kernel", _short_kernel(model.kernel)),
+            ("rows", f"{data.rows} × {data.X.columns} columns"),
+            ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}"),
+            ("noise", f"standard deviation {np.sqrt(noise):.4g}" + ("" if data.noise_variance is None else " beside the known")),
+            ("jitter", f"{post.factor.jitter:.1e}" if post.factor.jitter else "none"),
+        ]
+        if learned is not None:
+            rows = " → ".join(str(n) for n in learned.levels)
+            tried = f", {len(learned.restarts)} starts" if len(learned.restarts) > 1 else ""
+            facts.append(("learning", f"{learned.status}, {learned.steps} evaluations on {rows} rows{tried}, {learned.seconds:.2f} s"))
+        return Summary("Gaussian-process regression", tuple(facts), tuple(_rows(estimator)))
+
+    def __str__(self) -> str:
+        wide = max(len(k) for k, _ in self.facts)
+        lines = [self.title, ""] + [f"  {k:<{wide}}  {v}" for k, v in self.facts] + [""]
+        table = [("parameter", "value", "±", "prior, state"), *((r.name, r.value, r.error, r.note) for r in self.rows)]
+        sizes = [max(len(line[i]) for line in table) for i in range(4)]
+        for i, line in enumerate(table):
+            cells = [f"{line[0]:<{sizes[0]}}", f"{line[1]:>{sizes[1]}}", f"{line[2]:>{sizes[2]}}", line[3]]
+            lines.append(("  " + "  ".join(cells)).rstrip())
+            if i == 0:
+                lines.append("  " + "  ".join("─" * s for s in sizes))
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        facts = "".join(f"<tr><th style='text-align:left'>{_e(k)}</th><td style='text-align:left'>{_e(v)}</td></tr>" for k, v in self.facts)
+        head = "".join(f"<th>{h}</th>" for h in ("parameter", "value", "±", "prior, state"))
+        body = "".join(
+            f"<tr><td style='text-align:left'>{_e(r.name)}</td><td>{_e(r.value)}</td><td>{_e(r.error)}</td>"
+            f"<td style='text-align:left'>{_e(r.note)}</td></tr>"
+            for r in self.rows
+        )
+        return f"<div><b>{_e(self.title)}</b><table>{facts}</table><table><tr>{head}</tr>{body}</table></div>"
+
+
+def _e(text: str) -> str:
+    return html.escape(text)
+
+
+def _short_kernel(kernel: Any) -> str:
+    """The kernel with its numbers left out, since they stand in the table."""
+    import re
+
+    text = re.sub(r"\([^()]*\)", "()", re.sub(r"(fixed|bounded)\([^()]*\)", "", repr(kernel)))
+    text = re.sub(r"columns=\[([0-9, ]*)\]", r"columns \1", text)
+    return re.sub(r"(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
+
+
+def _rows(estimator: Any) -> list[Row]:
+    learned = estimator.learned_
+    errors = learned.log_errors if learned is not None else {}
+    names = getattr(estimator, "feature_names_in_", None)
+    boxes = _edges(learned) if learned is not None else {}
+    out = []
+    for path, p in parameters(estimator.model_).items():
+        values = np.atleast_1d(np.asarray(p.value, np.float64))
+        spread = np.atleast_1d(errors.get(path, np.full(values.shape, np.nan)))
+        prior = estimator.priors_.get(path)
+        priors = list(prior) if isinstance(prior, list | tuple) else [prior] * len(values)
+        for i, value in enumerate(values):
+            label = path
+            if np.ndim(p.value):
+                named = names is not None and len(names) == len(values)
+                label = f"{path}[{names[i] if named else i}]"  # type: ignore[index]
+            out.append(Row(label, f"{value:.4g}", _error(p, spread[i]), _note(p.mark, priors[i], boxes.get(path), i)))
+    return out
+
+
+def _error(p: Any, spread: float) -> str:
+    if p.mark.fixed:
+        return ""
+    if not np.isfinite(spread) or spread > 20:
+        return "flat"
+    if p.space is REAL:
+        return f"{spread:.2g}"
+    return f"×/÷ {np.exp(spread):.3g}" if p.space is POSITIVE else f"{spread:.2g}"
+
+
+def _note(mark: Mark, prior: Any, edge: Any, i: int) -> str:
+    parts = []
+    if mark.fixed:
+        parts.append("fixed")
+    elif prior is not None:
+        import dataclasses
+
+        inside = ", ".join(f"{getattr(prior, f.name):.3g}" for f in dataclasses.fields(prior))
+        parts.append(f"{type(prior).__name__}({inside})")
+    if edge is not None and not mark.fixed and np.atleast_1d(edge)[i]:
+        parts.append("at its bound")
+    return ", ".join(parts)
+
+
+def _edges(learned: Any) -> dict[str, np.ndarray]:
+    """Which parameters ended at a bound."""
+    packing = learned.objective.packing
+    lower, upper = packing.box()
+    at = (learned.theta <= lower + 1e-6) | (learned.theta >= upper - 1e-6)
+    return {path: at[s.start : s.stop] for s in packing.slots for path in s.paths}
