@@ -39,6 +39,7 @@ import numpy as np
 from covary._checks import fail
 from covary._module import Module
 from covary.data import Inputs
+from covary.gram.linalg import Lapack
 from covary.sites import AbstractSites, Noise
 
 
@@ -81,10 +82,15 @@ def columns(v: Any) -> Any:
 class AbstractFactor:
     """Prior times sites. Kinds supply four raw operations without the basis; everything else is written here once."""
 
-    xp: Any = np
+    lane: Any = Lapack
     sites: AbstractSites
     basis: Any = None  # H of shape (n, m), or None
     jitter: float = 0.0
+
+    @property
+    def xp(self) -> Any:
+        """The array namespace of the lane."""
+        return self.lane.xp
 
     # what a kind of gram writes ---------------------------------------------------------------------------------
     def _solve(self, B: Any) -> Any:

@@ -25,7 +25,7 @@ class NoiseFactor(AbstractFactor):
     """K + S = L Lᵀ (R&W, algorithm 2.1)."""
 
     def __init__(self, L: Any, sites: Noise, basis: Any = None, jitter: float = 0.0, lane: Any = Lapack) -> None:
-        self.L, self.sites, self.basis, self.jitter, self.lane, self.xp = L, sites, basis, jitter, lane, lane.xp
+        self.L, self.sites, self.basis, self.jitter, self.lane = L, sites, basis, jitter, lane
         self._inverse: Any = None
 
     def inverse(self, *, consume: bool = False) -> Any:
@@ -71,7 +71,7 @@ class DiagonalFactor(AbstractFactor):
     """Prior times natural sites with precisions ≥ 0, through B = I + W^½ K W^½, which needs no jitter (R&W, eq. 3.26)."""
 
     def __init__(self, K: Any, sites: Diagonal, basis: Any = None, lane: Any = Lapack) -> None:
-        self.K, self.sites, self.basis, self.lane, self.xp = K, sites, basis, lane, lane.xp
+        self.K, self.sites, self.basis, self.lane = K, sites, basis, lane
         xp = self.xp
         self.root = xp.sqrt(xp.maximum(sites.precision, 0))
         B = self.root[:, None] * K * self.root[None, :] + xp.eye(K.shape[0], dtype=K.dtype)
@@ -176,6 +176,9 @@ class SignedFactor(AbstractFactor):
         P = np.eye(len(self.K)) - self.spread[:, None] * self.sigma(np.eye(len(self.K)))
         return (P * v) @ P.T
 
+    def sandwich_diagonal(self, v: np.ndarray) -> np.ndarray:
+        return np.diagonal(self.sandwich(v))
+
     def squared_sigma(self, v: np.ndarray) -> np.ndarray:
         return (self.sigma(np.eye(len(self.K))) ** 2) @ v
 
@@ -258,8 +261,10 @@ class DenseBound(AbstractBound):
     def pull(self, factor: Any, shift: Any, alpha: Any, bars: Bars, *, consume: bool = False) -> Pulled:
         if isinstance(factor.sites, Softmax):
             return factor.pull(self, shift, bars)
+        plain = factor.observed and factor.basis is None and bars.mean is None and bars.variance is None
+        consume = consume and plain  # R may be written over L only where nothing but alpha is needed of L
         R = factor.inverse(consume=consume) if bars.logdet or bars.variance is not None else None
-        if R is not None and consume and factor.basis is None and bars.mean is None and bars.variance is None and factor.observed:
+        if R is not None and plain:
             structured, shift_bar, spread_bar = _fast(alpha, shift, bars, R)
         else:
             structured, shift_bar, spread_bar = factor.cotangent(shift, bars)

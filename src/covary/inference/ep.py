@@ -47,6 +47,8 @@ class EP(AbstractInference):
             raise fail("inference.EP", f"y has {data.y.shape[1]} columns", "give one observation per row")
         prior_mean = model.mean.evaluate(data.X)
         tau, nu = np.zeros_like(data.y), np.zeros_like(data.y)  # algorithm 3.5, line 2
+        if bound.basis is not None:
+            tau += 0.5  # vague weights are improper until the sites speak
         status, steps = "reached max_sweeps", 0
         while True:
             factor = bound.factor(Diagonal(tau))

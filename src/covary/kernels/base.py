@@ -311,7 +311,9 @@ class Scaled(AbstractKernel):
         check_positive("kernels.Scaled", "variance", self.variance, zero=self.mark_of("variance").fixed)
 
     def __repr__(self) -> str:
-        return f"{marked(self, 'variance')} * {_inside_product(self.kernel)}"
+        bracket = isinstance(self.kernel, Product) and bool(self._marks)  # type: ignore[attr-defined]
+        inner = f"({self.kernel!r})" if bracket else _inside_product(self.kernel)  # a marked variance belongs to the product
+        return f"{marked(self, 'variance')} * {inner}"
 
 
 class Power(AbstractKernel):

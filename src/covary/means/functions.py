@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import fail
@@ -28,6 +29,10 @@ class AbstractMean(Module):
         """The gradient of Σ_i bar_i m(x_i) over the parameters, in the mean's own shape."""
         raise NotImplementedError
 
+    def block(self, X: Inputs) -> Any:
+        """m(x) for every row, in jax.numpy (for compiled code)."""
+        raise NotImplementedError
+
     def check(self, X: Inputs) -> None:
         """Raise a sentence if the mean's numbers do not fit these inputs."""
 
@@ -37,6 +42,9 @@ class Zero(AbstractMean):
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         return np.zeros(X.rows, X.x.dtype)
+
+    def block(self, X: Inputs) -> Any:
+        return jnp.zeros(X.rows, X.x.dtype)
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Zero:
         return self
@@ -49,6 +57,9 @@ class Constant(AbstractMean):
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         return np.full(X.rows, self.value, X.x.dtype)
+
+    def block(self, X: Inputs) -> Any:
+        return jnp.broadcast_to(self.value, (X.rows,))
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Constant:
         return self.replace(value=bar.sum())
@@ -81,6 +92,9 @@ class Linear(AbstractMean):
         weight = np.broadcast_to(np.asarray(self.weight, X.x.dtype), (X.columns,))
         return X.x @ weight + np.asarray(self.value, X.x.dtype)
 
+    def block(self, X: Inputs) -> Any:
+        return X.x @ jnp.broadcast_to(self.weight, (X.columns,)) + self.value
+
     def pull(self, X: Inputs, bar: np.ndarray) -> Linear:
         slope = X.x.T @ bar
         return self.replace(weight=slope if np.ndim(self.weight) else slope.sum(), value=bar.sum())
@@ -95,6 +109,9 @@ class Function(AbstractMean):
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         return map_rows(_function_rows, cast(without_marks(self), X.x.dtype), X.x)
+
+    def block(self, X: Inputs) -> Any:
+        return _function_rows(self, X.x)
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Any:
         return pull_rows(_function_rows, cast(without_marks(self), X.x.dtype), (X.x,), bar)

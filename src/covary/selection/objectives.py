@@ -8,6 +8,7 @@ from covary._precision import precision
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
+from covary.gram.traced import on_device, traced_log_evidence_and_grad
 from covary.inference.base import AbstractInference
 from covary.inference.condition import as_model, bind
 from covary.inference.exact import Exact
@@ -54,5 +55,7 @@ def log_evidence_and_grad(
     model = as_model(model)
     bound = bind("log_evidence_and_grad", model, data, gram, workspace)
     with precision(data.dtype):
+        if isinstance(inference, Exact) and on_device(gram):
+            return traced_log_evidence_and_grad(model, data, jitter=fixed_jitter or 0.0)
         solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter)
         return solved.log_evidence, inference.gradient(model, data, bound, solved, consume=True)
