@@ -114,7 +114,7 @@ def _rows(estimator: Any) -> list[Row]:
 def _error(p: Any, spread: float) -> str:
     if p.mark.fixed:
         return ""
-    if not np.isfinite(spread) or spread > 20:
+    if not np.isfinite(spread) or (p.space is POSITIVE and spread > 20):
         return "flat"
     if p.space is REAL:
         return f"{spread:.2g}"

@@ -286,7 +286,7 @@ class Scaled(AbstractKernel):
             return Scaled(kernel, variance=variance)
         try:
             value = plain(variance)
-        except (TypeError, ValueError, CovaryError):
+        except (TypeError, ValueError, OverflowError, CovaryError):
             raise fail("kernels", f"a kernel cannot be combined with {variance!r}", "use kernels and numbers") from None
         if np.shape(value) != ():
             raise fail("kernels", f"the variance has shape {np.shape(value)}", "multiply a kernel by one number")
@@ -311,8 +311,8 @@ class Scaled(AbstractKernel):
         check_positive("kernels.Scaled", "variance", self.variance, zero=self.mark_of("variance").fixed)
 
     def __repr__(self) -> str:
-        bracket = isinstance(self.kernel, Product) and bool(self._marks)  # type: ignore[attr-defined]
-        inner = f"({self.kernel!r})" if bracket else _inside_product(self.kernel)  # a marked variance belongs to the product
+        whole = isinstance(self.kernel, Product) and self._marks  # type: ignore[attr-defined]
+        inner = f"({self.kernel!r})" if whole else _inside_product(self.kernel)
         return f"{marked(self, 'variance')} * {inner}"
 
 

@@ -27,7 +27,8 @@ def _direct(A: Any, B: Any) -> Any:
 def _by_product(A: Any, B: Any) -> Any:
     norms = (A * A).sum(1)[:, None] + (B * B).sum(1)[None, :]
     square = jnp.maximum(norms - 2 * A @ B.T, 0)
-    return jax.lax.cond(jnp.any(square < CANCELLATION * norms), lambda: _direct(A, B), lambda: square)
+    cancelled = square < max(CANCELLATION, jnp.finfo(A.dtype).eps ** 0.5) * norms  # float32 has fewer digits to lose
+    return jax.lax.cond(jnp.any(cancelled), lambda: _direct(A, B), lambda: square)
 
 
 @jax.custom_jvp

@@ -142,12 +142,12 @@ class _Reader:
         if maker is None:
             raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose from {', '.join(CATALOGUE)}")
         try:
-            value = self.nested_fixed(*arguments) if name == "fixed" else maker(*arguments, **keywords)
+            value = self.nested_fixed(*arguments, **keywords) if name == "fixed" else maker(*arguments, **keywords)
         except TypeError as error:
             raise fail("kernels.parse", f"{name} does not take these arguments ({error})", _HELP) from None
         except CovaryError:
             raise
-        except ValueError:
+        except (ValueError, OverflowError):
             raise fail("kernels.parse", f"{_short(ast.unparse(node))} holds a value of the wrong shape", _HELP) from None
         return value
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from covary._checks import CovaryError, NotPositiveDefinite, fail
 from covary._precision import cast, precision
+from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
@@ -274,13 +275,13 @@ def learn(
         gram = problem.gram
         function, note = on(levels[0])
     points = [theta0, *(packing.pack(as_model(s)) for s in starts)]
-    points += [np.clip(p, lower, upper) for p in _restarts(centre, packing, n_restarts, rng)]
+    points += [np.clip(p, lower, upper) for p in _restarts(theta0, centre, packing, n_restarts, rng)]
     results = []
     for i, point in enumerate(points):
         spare = 500 if i == 0 else 150
-        results.append(
-            lbfgs(function, point, lower=lower, upper=upper, tolerance=GAIN, max_steps=spare, deadline=deadline, note=note)
-        )
+        with blas_threads(levels[0]):
+            found = lbfgs(function, point, lower=lower, upper=upper, tolerance=GAIN, max_steps=spare, deadline=deadline, note=note)
+        results.append(found)
         if deadline is not None and time.monotonic() > deadline:
             break
     best = min(results, key=lambda r: r.value)
@@ -292,7 +293,8 @@ def learn(
         raise CovaryError(
             "learn: the objective is not finite at any start; check the scales of X and y, or give other starting values."
         )
-    refined = _refine(best, levels, on, theta0, lower, upper, deadline)
+    with blas_threads(levels[-1]):
+        refined = _refine(best, levels, on, theta0, lower, upper, deadline)
     return Learned(
         packing.unpack(refined.x),
         -refined.value,
@@ -354,12 +356,12 @@ def _box(packing: Packing, theta0: np.ndarray, centre: np.ndarray) -> tuple[np.n
     return lower, upper
 
 
-def _restarts(centre: np.ndarray, packing: Packing, count: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Further starts: the data's own scales, then draws around them."""
-    out = []
-    for i in range(count):
-        out.append(centre.copy() if i == 0 else centre + rng.normal(0.0, 1.5, packing.size))
-    return out
+def _restarts(
+    theta0: np.ndarray, centre: np.ndarray, packing: Packing, count: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Further starts: the data's own scales (unless the plain start is there already), then draws around them."""
+    out = [] if np.allclose(theta0, centre) or not count else [centre.copy()]
+    return out + [centre + rng.normal(0.0, 1.5, packing.size) for _ in range(count - len(out))]
 
 
 def _needed_jitter(model: Any, data: Data, inference: Any, gram: Any) -> float | None:
