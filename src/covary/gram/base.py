@@ -74,6 +74,11 @@ class Cotangent:
     sandwich: Any = None
 
 
+def absent(v: Any) -> bool:
+    """Whether a cotangent is a plain zero (a traced one never is)."""
+    return isinstance(v, int | float) and v == 0
+
+
 def columns(v: Any) -> Any:
     """A vector as one column; a matrix as it is."""
     return v[:, None] if v.ndim == 1 else v
@@ -212,7 +217,7 @@ class AbstractFactor:
         xp, spread = self.xp, self.spread
         a, q, l = columns(self.alpha(shift)), bars.quad, bars.logdet * (shift.shape[1] if shift.ndim == 2 else 1)
         left, right = [-q * a], [a]
-        if self.basis is not None and bars.logdet:
+        if self.basis is not None and not absent(bars.logdet):
             U, inverse, _ = self.project()
             left.append(-l * (U @ inverse))
             right.append(U)
@@ -222,7 +227,7 @@ class AbstractFactor:
         else:
             f = columns(self.mean(shift))
             shift_bar = -2 * q * f
-            spread_bar = q * (f * f).sum(1) + (l * self.variance() if bars.logdet else 0.0)
+            spread_bar = q * (f * f).sum(1) + (0.0 if absent(bars.logdet) else l * self.variance())
         if bars.mean is not None:
             m = columns(bars.mean)
             if self.observed:
@@ -248,7 +253,7 @@ class AbstractFactor:
     def diagonal(self, cotangent: Cotangent) -> Any:
         """The diagonal of a structured gradient over K."""
         out = (cotangent.left * cotangent.right).sum(1)
-        if cotangent.scale:
+        if not absent(cotangent.scale):
             out = out + cotangent.scale * self._inverse_diagonal()
         if cotangent.sandwich is not None:
             out = out + self.sandwich_diagonal(cotangent.sandwich)

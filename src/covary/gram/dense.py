@@ -15,7 +15,7 @@ import numpy as np
 from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
 from covary.data import Inputs
-from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Cotangent, Pulled
+from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Cotangent, Pulled, absent
 from covary.gram.linalg import Lapack
 from covary.kernels import tiles
 from covary.sites import AbstractSites, Diagonal, Noise, Softmax
@@ -263,7 +263,7 @@ class DenseBound(AbstractBound):
             return factor.pull(self, shift, bars)
         plain = factor.observed and factor.basis is None and bars.mean is None and bars.variance is None
         consume = consume and plain  # R may be written over L only where nothing but alpha is needed of L
-        R = factor.inverse(consume=consume) if bars.logdet or bars.variance is not None else None
+        R = factor.inverse(consume=consume) if not absent(bars.logdet) or bars.variance is not None else None
         if R is not None and plain:
             structured, shift_bar, spread_bar = _fast(alpha, shift, bars, R)
         else:
