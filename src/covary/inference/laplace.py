@@ -1,6 +1,6 @@
 r"""Laplace's approximation: a Gaussian at the posterior mode (R&W, algorithms 3.1, 3.3, 5.1).
 
-The mode is found in the weights a = K⁻¹(f − m) by Newton steps that use only the non-negative part of W, so that every
+The mode is found in the weights a = K⁻¹(f − m) by Newton steps, far from it with the non-negative part of W, so that every
 direction climbs, and by halving a step that does not. The evidence then takes W as it is, negative entries included:
 
 .. math:: \log q = \log p(y\mid\hat f) - a^\top\hat g - \tfrac12\hat g^\top W\hat g - \tfrac12(\mathrm{quad}+\mathrm{logdet}),
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
 from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
@@ -34,37 +34,34 @@ class Laplace(AbstractInference):
     max_steps
         The most Newton steps.
     tolerance
-        Stop when the objective moves by less than this.
+        Stop when the weights a equal the slope of log p to this relative precision.
     """
 
     max_steps: int = static(100)
     _: KW_ONLY
-    tolerance: float = static(1e-13)
+    tolerance: float = static(1e-11)
 
     def solve(self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None) -> Solved:
         view = _view(model, data)
-        shift = view.start()
-        a, g, best = shift * 0, shift * 0, view.log_prob(shift * 0)  # algorithm 3.1, line 2
-        status, steps = "reached max_steps", 0
+        zero = view.start()
+        a, g, best = zero, zero, view.log_prob(zero)  # algorithm 3.1, line 2
+        gain, status, steps = np.inf, "reached max_steps", 0
         for steps in range(1, self.max_steps + 1):
-            gradient, sites = view.sites(g, signed=False)  # line 4
-            factor = bound.factor(sites)  # line 5
-            shift = view.curvature(sites, g) + gradient  # line 6: b
-            target, target_g = factor.alpha(shift), factor.mean(shift)  # lines 7 and 8
+            target, target_g, rest = self.newton(view, bound, a, g, signed=gain < 1.0)
+            if rest < self.tolerance:
+                status = "converged"
+                break
             length = 1.0
             while length > 1e-10:
                 new_a, new_g = a + length * (target - a), g + length * (target_g - g)
                 value = view.log_prob(new_g) - 0.5 * float((new_a * new_g).sum())
-                if value >= best - 1e-14 * abs(best):
+                if value >= best - 1e-12 * max(1.0, abs(best)):
                     break
                 length /= 2
             else:
-                status = "converged"
+                status = "converged"  # no point along the line is better: rounding decides from here on
                 break
             gain, a, g, best = value - best, new_a, new_g, value
-            if gain < self.tolerance * max(1.0, abs(best)) and length == 1.0:
-                status = "converged"
-                break
         gradient, sites = view.sites(g, signed=True)
         factor = bound.factor(sites)
         shift = view.curvature(sites, g) + gradient
@@ -72,6 +69,23 @@ class Laplace(AbstractInference):
         inner = float((gradient * g).sum()) + 0.5 * float((view.curvature(sites, g) * g).sum())
         value = view.log_prob(g) - inner - 0.5 * (float(quad) + float(logdet))
         return Solved(factor, shift, factor.alpha(shift), value, status, steps, {"mode": g, "view": view})
+
+    @staticmethod
+    def newton(view: Any, bound: AbstractBound, a: Any, g: Any, *, signed: bool) -> tuple[Any, Any, float]:
+        """The target of one Newton step, and how far a is from ∇ log p, relative to its size.
+
+        Near the mode with the curvature as it is (quadratic convergence), further away, or where that is not positive
+        definite, with its non-negative part.
+        """
+        gradient, sites = view.sites(g, signed=signed)  # line 4
+        try:
+            factor = bound.factor(sites)  # line 5
+        except NotPositiveDefinite:
+            gradient, sites = view.sites(g, signed=False)
+            factor = bound.factor(sites)
+        shift = view.curvature(sites, g) + gradient  # line 6: b
+        rest = float(np.abs(gradient - a).max() / (1 + np.abs(gradient).max()))
+        return factor.alpha(shift), factor.mean(shift), rest  # lines 7 and 8
 
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
         view, g = solved.extra["view"], solved.extra["mode"]
