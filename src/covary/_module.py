@@ -56,7 +56,7 @@ def is_array(value: Any) -> bool:
     return isinstance(value, np.ndarray | np.generic | jax.Array)
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, static, child))
+@dataclass_transform(frozen_default=True)
 class Module:
     """Base of everything that is a record of numbers and structure: kernels, means, likelihoods, recipes."""
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 from covary._checks import CovaryError, fail
 from covary._module import CONVERT, STATIC, Mark, Marked, Module
@@ -43,20 +43,20 @@ def _set_by_name(name: str) -> Set:
 
 def plain(value: Any) -> Any:
     """The value as a NumPy float64 array; tracers pass through untouched."""
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return value
     if value is None or isinstance(value, Module | Marked):
         raise CovaryError(f"a number or an array of numbers is needed here, got {value!r}.")
     return np.array(value, dtype=np.float64)
 
 
-def _declare(space: Set, default: Any, kw_only: Any = dataclasses.MISSING) -> Any:
-    return dataclasses.field(default=default, kw_only=kw_only, metadata={"set": space, CONVERT: plain})  # type: ignore[arg-type]
+def _declare(space: Set, default: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"set": space, CONVERT: plain})  # type: ignore[arg-type]
 
 
-def positive(default: Any = dataclasses.MISSING, *, kw_only: Any = dataclasses.MISSING) -> Any:
+def positive(default: Any = dataclasses.MISSING) -> Any:
     """A field of positive numbers, learned on the log scale."""
-    return _declare(POSITIVE, default, kw_only)
+    return _declare(POSITIVE, default)
 
 
 def real(default: Any = dataclasses.MISSING) -> Any:
@@ -112,9 +112,10 @@ def _join(prefix: str, name: str) -> str:
 
 def _children(module: Module, prefix: str) -> Iterator[tuple[dataclasses.Field[Any], str, Any]]:
     own = {f.name for f in dataclasses.fields(module) if f.metadata.get("set") is not None}  # type: ignore[arg-type]
-    for f in dataclasses.fields(module):  # type: ignore[arg-type]
+    ordered = sorted(dataclasses.fields(module), key=lambda f: f.name not in own)  # type: ignore[arg-type]
+    for f in ordered:  # a module's own parameters come before its children's
         if not f.metadata.get(STATIC):
-            value = getattr(module, f.name)
+            value: Any = getattr(module, f.name)
             hidden = f.metadata.get("transparent", False)
             if hidden and isinstance(value, Module):  # a child whose names would collide keeps its own name in the path
                 hidden = not own & set(parameters(value))
@@ -133,7 +134,7 @@ def parameters(module: Module, prefix: str = "") -> dict[str, Parameter]:
     found: dict[str, Parameter] = {}
     for f, name, value in _children(module, prefix):
         space = f.metadata.get("set")
-        if isinstance(value, dict):
+        if space is not None and isinstance(value, dict):
             for key, item in value.items():
                 found[_join(prefix, key)] = Parameter(_join(prefix, key), item, space, module.mark_of(key))
         elif space is not None:
@@ -236,7 +237,7 @@ def bound(module: Any, bounds: Mapping[str, tuple[float, float]]) -> Any:
         lower, upper = (float(b) for b in pair)
         if not lower < upper:
             raise fail("parameters.bound", f"the bounds of {pattern!r} are {lower} and {upper}", "give lower < upper")
-        box |= {path: (lower, upper) for path in select("parameters.bound", pattern, paths)}
+        box |= dict.fromkeys(select("parameters.bound", pattern, paths), (lower, upper))
     return rebuild(module, lambda p, v, m: (v, dataclasses.replace(m, bounds=box[p]) if p in box else m))
 
 
@@ -333,7 +334,7 @@ class Packing:
         for s in self.slots:
             if s.bounds is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    ends = [s.space.unconstrain(np.float64(b)) / self.scale.get(s.paths[0], 1.0) for b in s.bounds]
+                    ends = [s.space.unconstrain(np.asarray(b)) / self.scale.get(s.paths[0], 1.0) for b in s.bounds]
                 lower[s.start : s.stop] = ends[0] if np.isfinite(ends[0]) else -np.inf
                 upper[s.start : s.stop] = ends[1] if np.isfinite(ends[1]) else np.inf
         return lower, upper

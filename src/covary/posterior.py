@@ -59,7 +59,9 @@ class Posterior:
         inputs = as_inputs(X, who)
         inputs = inputs.with_x(inputs.x.astype(self.data.dtype))
         if inputs.columns != self.data.X.columns:
-            raise fail(who, f"X has {inputs.columns} columns but the model learned {self.data.X.columns}", "give the same columns")
+            raise fail(
+                who, f"X has {inputs.columns} columns but the model learned {self.data.X.columns}", "give the same columns"
+            )
         self.model.prior.check(inputs)
         return inputs
 
@@ -101,7 +103,7 @@ class Posterior:
         with precision(self.data.dtype):
             parts = [self._latent(part) for part in self._chunks(inputs)]
             mean = np.concatenate([p[0] for p in parts])
-            variance = np.concatenate([p[1] for p in parts])
+            variance = np.concatenate([np.asarray(p[1]) for p in parts])
             f = Spread(mean, variance, self.covariance(X) if covariance else None)
             moments = self.model.likelihood.predictive(mean, variance)
         joint = None
@@ -113,7 +115,9 @@ class Posterior:
         """The joint posterior covariance of f at new inputs (R&W, eq. 2.24)."""
         inputs = self._inputs(X, "Posterior.covariance")
         m = inputs.rows
-        check_memory("Posterior.covariance", (3 * m * m + 2 * m * self.data.rows) * 8, "ask for fewer rows, or for variances only")
+        check_memory(
+            "Posterior.covariance", (3 * m * m + 2 * m * self.data.rows) * 8, "ask for fewer rows, or for variances only"
+        )
         with precision(self.data.dtype):
             out = self.bound.joint(self.factor, inputs)
             if self.bound.basis is not None:

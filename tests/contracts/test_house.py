@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import covary
-
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "covary"
 
@@ -118,7 +116,12 @@ def test_only_the_module_file_registers_pytrees_of_fields() -> None:
 
 
 def test_no_file_is_too_long() -> None:
-    long = [f"{p.relative_to(ROOT)}: {n}" for d in ("src", "tests", "benchmarks") for p in (ROOT / d).rglob("*.py") if (n := len(p.read_text().splitlines())) > 600]
+    long = [
+        f"{p.relative_to(ROOT)}: {n}"
+        for d in ("src", "tests", "benchmarks")
+        for p in (ROOT / d).rglob("*.py")
+        if (n := len(p.read_text().splitlines())) > 600
+    ]
     assert not long
 
 
@@ -138,7 +141,11 @@ def test_public_names_are_the_snapshot() -> None:
     lines = [f"covary.{n}" for n in sorted(covary.__all__)]
     for module in (covary.kernels, covary.means, covary.likelihoods, covary.gram, covary.inference):
         short = module.__name__
-        lines += [f"{short}.{n}" for n in sorted(vars(module)) if n[0] != "_" and not hasattr(vars(module)[n], "__path__") and type(vars(module)[n]).__name__ != "module"]
+        lines += [
+            f"{short}.{n}"
+            for n in sorted(vars(module))
+            if n[0] != "_" and not hasattr(vars(module)[n], "__path__") and type(vars(module)[n]).__name__ != "module"
+        ]
     snapshot = Path(__file__).with_name("public_names.txt")
     assert lines == snapshot.read_text().splitlines()
 

@@ -83,7 +83,7 @@ def test_float32_data_are_computed_in_float32() -> None:
     prediction = condition(MODEL, single).predict(X[:5].astype(np.float32))
     assert prediction.f.mean.dtype == np.float32
     np.testing.assert_allclose(prediction.f.mean, condition(MODEL, Data(X, Y)).predict(X[:5]).f.mean, atol=2e-3)
-    value, gradient = log_evidence_and_grad(MODEL, single)
+    gradient = log_evidence_and_grad(MODEL, single)[1]
     exact = log_evidence_and_grad(MODEL, Data(X, Y))[1]
     np.testing.assert_allclose(gradient.kernel.terms[0].kernel.lengthscale, exact.kernel.terms[0].kernel.lengthscale, rtol=2e-2)
 

@@ -209,7 +209,11 @@ def dense_ep(K: np.ndarray, y: np.ndarray) -> tuple[float, np.ndarray, np.ndarra
     m = (mu / np.diag(S) - nu) / t
     spread, site = 1 / t + 1 / tau, nu / tau
     value = normal_log_density(site, K + np.diag(1 / tau)) + n / 2 * np.log(2 * np.pi)
-    value += stats.norm.logcdf(y * m / np.sqrt(1 + 1 / t)).sum() + 0.5 * np.log(spread).sum() + ((m - site) ** 2 / (2 * spread)).sum()
+    value += (
+        stats.norm.logcdf(y * m / np.sqrt(1 + 1 / t)).sum()
+        + 0.5 * np.log(spread).sum()
+        + ((m - site) ** 2 / (2 * spread)).sum()
+    )
     return value, site, 1 / tau
 
 
@@ -231,7 +235,10 @@ def test_probit_ep() -> None:
     slopes_agree(Model(GP(KERNEL, mean=Constant(0.4)), likelihood=Bernoulli("probit")), data, inference=EP(), tolerance=2e-5)
 
 
-@pytest.mark.parametrize(("labels", "exact", "ep", "laplace"), [([1, 1], -1.0429419, -1.0466949, -1.1109710), ([1, -1], -1.9133604, -1.9122371, -1.9560394)])
+@pytest.mark.parametrize(
+    ("labels", "exact", "ep", "laplace"),
+    [([1, 1], -1.0429419, -1.0466949, -1.1109710), ([1, -1], -1.9133604, -1.9122371, -1.9560394)],
+)
 def test_two_labels_known_answers(labels: list[int], exact: float, ep: float, laplace: float) -> None:
     """K = [[4, 3], [3, 4]]: the orthant probability, EP's and Laplace's value (worked out beforehand)."""
     distance = np.sqrt(-2 * np.log(0.75))
@@ -306,7 +313,11 @@ def test_low_rank_under_other_inferences(inference: Any) -> None:
             ratio = np.exp(stats.norm.logpdf(f) - stats.norm.logcdf(z))
             W = ratio**2 + z * ratio
             f = K @ np.linalg.solve(np.eye(24) + W[:, None] * K, W * f + LABELS * ratio)
-        value = stats.norm.logcdf(LABELS * f).sum() - 0.5 * f @ np.linalg.solve(K, f) - 0.5 * np.linalg.slogdet(np.eye(24) + K * W)[1]
+        value = (
+            stats.norm.logcdf(LABELS * f).sum()
+            - 0.5 * f @ np.linalg.solve(K, f)
+            - 0.5 * np.linalg.slogdet(np.eye(24) + K * W)[1]
+        )
         assert got == pytest.approx(value, abs=1e-6)
     slopes_agree(model, data, inference=inference, gram=LowRank(Z), tolerance=2e-5)
 

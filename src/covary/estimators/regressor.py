@@ -137,9 +137,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         model: Any = start
         if Packing(start).size:
             seed = int(check_random_state(self.random_state).randint(2**31))
-            self.learned_ = learn(
-                start, data, priors=priors, n_restarts=self.n_restarts, max_time=self.max_time, key=seed
-            )
+            self.learned_ = learn(start, data, priors=priors, n_restarts=self.n_restarts, max_time=self.max_time, key=seed)
             model = self.learned_.model
         self.model_ = model
         self.posterior_ = condition(model, data)

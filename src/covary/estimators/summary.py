@@ -44,13 +44,18 @@ class Summary:
             ("kernel", _short_kernel(model.kernel)),
             ("rows", f"{data.rows} × {data.X.columns} columns"),
             ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}"),
-            ("noise", f"standard deviation {np.sqrt(noise):.4g}" + ("" if data.noise_variance is None else " beside the known")),
+            (
+                "noise",
+                f"standard deviation {np.sqrt(noise):.4g}" + ("" if data.noise_variance is None else " beside the known"),
+            ),
             ("jitter", f"{post.factor.jitter:.1e}" if post.factor.jitter else "none"),
         ]
         if learned is not None:
             rows = " → ".join(str(n) for n in learned.levels)
             tried = f", {len(learned.restarts)} starts" if len(learned.restarts) > 1 else ""
-            facts.append(("learning", f"{learned.status}, {learned.steps} evaluations on {rows} rows{tried}, {learned.seconds:.2f} s"))
+            facts.append(
+                ("learning", f"{learned.status}, {learned.steps} evaluations on {rows} rows{tried}, {learned.seconds:.2f} s")
+            )
         return Summary("Gaussian-process regression", tuple(facts), tuple(_rows(estimator)))
 
     def __str__(self) -> str:
@@ -68,7 +73,9 @@ class Summary:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        facts = "".join(f"<tr><th style='text-align:left'>{_e(k)}</th><td style='text-align:left'>{_e(v)}</td></tr>" for k, v in self.facts)
+        facts = "".join(
+            f"<tr><th style='text-align:left'>{_e(k)}</th><td style='text-align:left'>{_e(v)}</td></tr>" for k, v in self.facts
+        )
         head = "".join(f"<th>{h}</th>" for h in ("parameter", "value", "±", "prior, state"))
         body = "".join(
             f"<tr><td style='text-align:left'>{_e(r.name)}</td><td>{_e(r.value)}</td><td>{_e(r.error)}</td>"

@@ -161,7 +161,7 @@ class AbstractFactor:
         """The basis weights β, or None."""
         if self.basis is None:
             return None
-        U, inverse, _ = self.project()
+        inverse = self.project()[1]
         return inverse @ (self.basis.T @ self._alpha(shift))
 
     def _alpha(self, shift: Any) -> Any:
@@ -307,6 +307,8 @@ class AbstractBound:
 class AbstractGram(Module):
     """A recipe for handling K; bound to a kernel and inputs by the verbs."""
 
-    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None) -> AbstractBound:
+    def bind(
+        self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
+    ) -> AbstractBound:
         """The gram of these kernels at these inputs; a ``workspace`` lends buffers that the caller owns and reuses."""
         raise NotImplementedError

@@ -77,7 +77,9 @@ class DiagonalFactor(AbstractFactor):
         B = self.root[:, None] * K * self.root[None, :] + xp.eye(K.shape[0], dtype=K.dtype)
         L = lane.cholesky(np.asfortranarray(B) if xp is np else B)
         if L is None:
-            raise NotPositiveDefinite("gram.Dense: I + W½ K W½ has no Cholesky factor; the kernel is not positive definite here.")
+            raise NotPositiveDefinite(
+                "gram.Dense: I + W½ K W½ has no Cholesky factor; the kernel is not positive definite here."
+            )
         self.L = L
         self._inverse: Any = None
 
@@ -270,6 +272,7 @@ class DenseBound(AbstractBound):
             structured, shift_bar, spread_bar = factor.cotangent(shift, bars)
         G, scale = R, structured.scale
         if structured.sandwich is not None:
+            assert R is not None
             G, scale = scale * np.tril(R) + factor.sandwich(structured.sandwich), 1.0
         kernel_bar = tiles.pull_gram(self.kernel, self.X, G, scale, structured.left, structured.right, self.gram.tile)
         return Pulled(kernel_bar, shift_bar, type(factor.sites)(spread_bar))
@@ -336,5 +339,7 @@ class Dense(AbstractGram):
     lane: str = static("auto")
     tile: int | None = static(None)
 
-    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None) -> DenseBound:
+    def bind(
+        self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
+    ) -> DenseBound:
         return DenseBound(self, kernels, X, None if basis is None else basis.evaluate(X), workspace)

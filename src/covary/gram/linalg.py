@@ -45,9 +45,11 @@ class Lapack:
     def half_solve(L: np.ndarray, B: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
         """L⁻¹ B."""
         (trsm,) = linalg.get_blas_funcs(("trsm",), (L, B))
-        return trsm(1.0, L, B, side=0, lower=1, overwrite_b=int(overwrite)) if B.ndim == 2 else trsm(
-            1.0, L, B[:, None], side=0, lower=1
-        )[:, 0]
+        return (
+            trsm(1.0, L, B, side=0, lower=1, overwrite_b=int(overwrite))
+            if B.ndim == 2
+            else trsm(1.0, L, B[:, None], side=0, lower=1)[:, 0]
+        )
 
     @staticmethod
     def full(lower: np.ndarray) -> np.ndarray:

@@ -76,7 +76,7 @@ class LowRankBound(AbstractBound):
     def __init__(self, gram: LowRank, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> None:
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         self.Z = as_inputs(np.asarray(gram.inducing, X.x.dtype), "gram.LowRank", "inducing")
-        if len(kernels) > 1:
+        if len(kernels) != 1:
             raise fail("gram.LowRank", "several latent functions are not supported", "use gram=Dense()")
         kernel = kernels[0]
         Kuu = tiles.gram_lower(kernel, self.Z)
@@ -85,7 +85,7 @@ class LowRankBound(AbstractBound):
         L = Lapack.cholesky(Kuu)
         if L is None:
             raise NotPositiveDefinite(
-                "gram.LowRank: K(Z, Z) is not positive definite; use fewer or more widely spread inducing inputs, or more jitter."
+                "gram.LowRank: K(Z, Z) is not positive definite; spread the inducing inputs wider, or raise jitter."
             )
         self.L = L
         self.Phi = Lapack.half_solve(L, tiles.cross(kernel, self.Z, X), overwrite=True)
@@ -180,7 +180,9 @@ class LowRank(AbstractGram):
     rule: str = static("fitc")
     jitter: float = static(1e-10)
 
-    def bind(self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None) -> LowRankBound:
+    def bind(
+        self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
+    ) -> LowRankBound:
         if self.rule not in ("fitc", "vfe"):
             raise fail("gram.LowRank", f"rule is {self.rule!r}", "choose 'fitc' or 'vfe'")
         return LowRankBound(self, kernels, X, None if basis is None else basis.evaluate(X))

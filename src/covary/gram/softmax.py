@@ -119,12 +119,10 @@ class SoftmaxFactor:
                 G += 0.5 * (np.outer(u[:, c], a[:, c]) + np.outer(a[:, c], u[:, c]))
             grads.append(G)
         if len(bound.kernels) == 1:
-            total = sum(grads)
+            total = np.sum(grads, axis=0)
             kernel_bar: Any = tiles.pull_gram(bound.kernels[0], bound.X, total)
         else:
-            kernel_bar = tuple(
-                tiles.pull_gram(k, bound.X, G) for k, G in zip(bound.kernels, grads, strict=True)
-            )
+            kernel_bar = tuple(tiles.pull_gram(k, bound.X, G) for k, G in zip(bound.kernels, grads, strict=True))
         return Pulled(kernel_bar, shift_bar, None)
 
     def conditional(self, bound: Any, alpha: np.ndarray, X: Inputs) -> tuple[np.ndarray, np.ndarray]:

@@ -33,9 +33,7 @@ def as_model(value: Any) -> Any:
     return getattr(value, "model", value)
 
 
-def condition(
-    model: Model, data: Data, *, inference: AbstractInference = Exact(), gram: AbstractGram = Dense()
-) -> Posterior:
+def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(), gram: AbstractGram = Dense()) -> Posterior:
     """The posterior of a model given data, at the model's own hyperparameters.
 
     Parameters

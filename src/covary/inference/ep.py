@@ -59,14 +59,18 @@ class EP(AbstractInference):
             tilted = model.likelihood.tilted(data.y, prior_mean + cavity_mean, cavity)  # line 7
             new_tau = np.maximum(1 / tilted.variance - cavity_tau, 0.0)  # lines 8 and 9
             new_nu = (tilted.mean - prior_mean) / tilted.variance - cavity_mean * cavity_tau  # line 10
-            moved = max(np.abs(new_tau - tau).max() / (1 + np.abs(tau).max()), np.abs(new_nu - nu).max() / (1 + np.abs(nu).max()))
+            moved = max(
+                np.abs(new_tau - tau).max() / (1 + np.abs(tau).max()), np.abs(new_nu - nu).max() / (1 + np.abs(nu).max())
+            )
             if moved < self.tolerance or steps >= self.max_sweeps:
                 status = "converged" if moved < self.tolerance else status
                 break
             tau, nu = tau + self.damping * (new_tau - tau), nu + self.damping * (new_nu - nu)
             steps += 1
         grown = 1 + tau * cavity
-        sites = tilted.log_z + 0.5 * np.log(grown) - (nu**2 * cavity + 2 * nu * cavity_mean - tau * cavity_mean**2) / (2 * grown)
+        sites = (
+            tilted.log_z + 0.5 * np.log(grown) - (nu**2 * cavity + 2 * nu * cavity_mean - tau * cavity_mean**2) / (2 * grown)
+        )
         value = float(sites.sum()) - 0.5 * (float(factor.quad(nu)) + float(factor.logdet()))
         slope = (tilted.mean - prior_mean - cavity_mean) / cavity  # ∂ log Ẑ / ∂ (prior mean), cavity held
         return Solved(factor, nu, factor.alpha(nu), value, status, steps, {"slope": slope})

@@ -38,7 +38,7 @@ class Exact(AbstractInference):
         value = -0.5 * (  # line 7
             float((shift * alpha).sum()) + outputs * float(factor.logdet()) + outputs * free * np.log(2 * np.pi)
         )
-        return Solved(factor, shift, alpha, value + outputs * bound.correction(sites))
+        return Solved(factor, shift, alpha, float(value + outputs * bound.correction(sites)))
 
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
         outputs = solved.shift.shape[1] if solved.shift.ndim == 2 else 1

@@ -46,7 +46,8 @@ class Laplace(AbstractInference):
         zero = view.start()
         a, g, best = zero, zero, view.log_prob(zero)  # algorithm 3.1, line 2
         gain, status, steps = np.inf, "reached max_steps", 0
-        for steps in range(1, self.max_steps + 1):
+        while steps < self.max_steps:
+            steps += 1
             target, target_g, rest = self.newton(view, bound, a, g, signed=gain < 1.0)
             if rest < self.tolerance:
                 status = "converged"
@@ -68,7 +69,7 @@ class Laplace(AbstractInference):
         quad, logdet = factor.quad(shift), factor.logdet()
         inner = float((gradient * g).sum()) + 0.5 * float((view.curvature(sites, g) * g).sum())
         value = view.log_prob(g) - inner - 0.5 * (float(quad) + float(logdet))
-        return Solved(factor, shift, factor.alpha(shift), value, status, steps, {"mode": g, "view": view})
+        return Solved(factor, shift, factor.alpha(shift), float(value), status, steps, {"mode": g, "view": view})
 
     @staticmethod
     def newton(view: Any, bound: AbstractBound, a: Any, g: Any, *, signed: bool) -> tuple[Any, Any, float]:

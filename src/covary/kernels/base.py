@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from covary._checks import CovaryError, check_positive, fail
 from covary._module import STATIC, Marked, Module, child, static
@@ -35,7 +36,7 @@ class Traits:
 
 
 def _traced(*trees: Any) -> bool:
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(trees))
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree_util.tree_leaves(trees))
 
 
 def _pair(X: Any) -> Inputs:
@@ -276,8 +277,9 @@ class Product(AbstractKernel):
 class Scaled(AbstractKernel):
     r"""A kernel times a variance, :math:`\sigma^2 k`; written ``2.0 * k``."""
 
-    variance: Any = positive(1.0, kw_only=True)
     kernel: AbstractKernel = child(transparent=True)
+    _: KW_ONLY
+    variance: Any = positive(1.0)
 
     @staticmethod
     def of(variance: Any, kernel: AbstractKernel) -> Scaled:
@@ -338,7 +340,11 @@ class Power(AbstractKernel):
 
     def __repr__(self) -> str:
         inner = repr(self.kernel)
-        return f"({inner}) ** {self.exponent}" if isinstance(self.kernel, Sum | Product | Scaled | Power) else f"{inner} ** {self.exponent}"
+        return (
+            f"({inner}) ** {self.exponent}"
+            if isinstance(self.kernel, Sum | Product | Scaled | Power)
+            else f"{inner} ** {self.exponent}"
+        )
 
 
 def _inside_product(kernel: AbstractKernel) -> str:

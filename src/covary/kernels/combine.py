@@ -39,7 +39,7 @@ class Columns(AbstractKernel):
 
     kernel: AbstractKernel = child(transparent=True)
     _: KW_ONLY
-    columns: tuple[int, ...] = static(convert=_indices)
+    columns: Any = static(convert=_indices)
 
     @property
     def traits(self) -> Traits:
@@ -124,4 +124,3 @@ class Function(AbstractKernel):
         name = getattr(self.function, "__name__", "function")
         inside = "".join(f", {key}={number(value)}" for key, value in self.parameters.items())
         return f"Function({name}{inside})"
-

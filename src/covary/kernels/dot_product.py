@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import fail
+from covary._module import static
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.parameters import positive
-from covary._module import static
 
 
 class Constant(AbstractKernel):

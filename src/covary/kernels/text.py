@@ -166,5 +166,3 @@ class _Reader:
             raise fail("kernels.parse", f"the function {name!r} is not known here", f"pass functions={{{name!r}: f}}")
         values = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
         return Function(self.functions[name], parameters=values)
-
-

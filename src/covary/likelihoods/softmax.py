@@ -42,7 +42,7 @@ class Softmax(AbstractLikelihood):
 
     def predictive(self, mean: np.ndarray, variance: np.ndarray) -> Moments:
         """Averaged class probabilities over N(mean, variance) by 1,024 fixed quasi-random points; variance is (n, C, C)."""
-        points = stats.norm.ppf(stats.qmc.Sobol(self.classes, scramble=True, seed=0).random(1024))
+        points = stats.norm.ppf(stats.qmc.Sobol(self.classes, scramble=True, rng=0).random(1024))
         root = np.linalg.cholesky(variance + 1e-12 * np.eye(self.classes) * (1 + np.abs(variance).max()))
         p = special.softmax(mean[:, None, :] + np.einsum("ncd,sd->nsc", root, points), axis=2).mean(1)
         return Moments(p, p * (1 - p))

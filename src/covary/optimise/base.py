@@ -30,7 +30,9 @@ class OutOfTime(Exception):
 class Recorder:
     """A function with memory: counts evaluations, keeps the best point, turns failures into rejected steps."""
 
-    def __init__(self, function: Function, *, deadline: float | None = None, note: Callable[[float], Any] | None = None) -> None:
+    def __init__(
+        self, function: Function, *, deadline: float | None = None, note: Callable[[float], Any] | None = None
+    ) -> None:
         self.function, self.deadline, self.note = function, deadline, note
         self.steps = 0
         self.best: tuple[float, np.ndarray, np.ndarray] | None = None

@@ -12,7 +12,14 @@ BLUE, ORANGE, INK = "#0072B2", "#D55E00", "#222222"  # Okabe–Ito: safe for col
 
 
 def plot_fit(
-    posterior: Any, ax: Any = None, *, names: Any = None, samples: int = 0, key: int = 0, points: int = 400, margin: float = 0.05
+    posterior: Any,
+    ax: Any = None,
+    *,
+    names: Any = None,
+    samples: int = 0,
+    key: int = 0,
+    points: int = 400,
+    margin: float = 0.05,
 ) -> Any:
     """Mean, 95 % bands of the function and of new observations, and the data; a map of mean and spread for two inputs.
 

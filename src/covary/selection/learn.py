@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -280,7 +281,9 @@ def learn(
     for i, point in enumerate(points):
         spare = 500 if i == 0 else 150
         with blas_threads(levels[0]):
-            found = lbfgs(function, point, lower=lower, upper=upper, tolerance=GAIN, max_steps=spare, deadline=deadline, note=note)
+            found = lbfgs(
+                function, point, lower=lower, upper=upper, tolerance=GAIN, max_steps=spare, deadline=deadline, note=note
+            )
         results.append(found)
         if deadline is not None and time.monotonic() > deadline:
             break
@@ -310,9 +313,11 @@ def learn(
     )
 
 
-def _refine(best: Result, levels: tuple[int, ...], on: Any, theta0: np.ndarray, lower: Any, upper: Any, deadline: Any) -> Result:
+def _refine(
+    best: Result, levels: tuple[int, ...], on: Any, theta0: np.ndarray, lower: Any, upper: Any, deadline: Any
+) -> Result:
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start."""
-    for below, rows in zip(levels[:-1], levels[1:], strict=True):
+    for below, rows in pairwise(levels):
         if deadline is not None and time.monotonic() > deadline:
             break
         function, _ = on(below)

@@ -123,7 +123,7 @@ def spread_equal(model: Any) -> Any:
         signature = (type(term), repr(type(getattr(term, "kernel", term))), shape)
         copies = seen[signature] = seen.get(signature, -1) + 1
         if copies:
-            factors |= {path: SHRINK**-copies for path in found}
+            factors |= dict.fromkeys(found, SHRINK ** (-copies))
 
     def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
         if path not in factors or mark.fixed:
