@@ -104,7 +104,7 @@ class Module:
             if convert is not None:
                 value = convert(value)
             object.__setattr__(self, f.name, value)
-        object.__setattr__(self, "_marks", tuple(marks))
+        object.__setattr__(self, "_marks", tuple(sorted(marks, key=lambda pair: pair[0])))
 
     def replace(self: M, **changes: Any) -> M:
         """A copy with some fields replaced (marks are kept unless the new value brings its own)."""
@@ -115,12 +115,15 @@ class Module:
             if isinstance(value, Marked):
                 new[f.name] = value.mark
                 value = value.value
+            elif isinstance(value, dict):
+                new |= {key: item.mark for key, item in value.items() if isinstance(item, Marked)}
+                value = {key: item.value if isinstance(item, Marked) else item for key, item in value.items()}
             convert = f.metadata.get(CONVERT)
             values[f.name] = convert(value) if convert is not None and f.name in changes else value
         copy = object.__new__(type(self))
         for name, value in values.items():
             object.__setattr__(copy, name, value)
-        object.__setattr__(copy, "_marks", tuple(sorted(new.items())))
+        object.__setattr__(copy, "_marks", tuple(sorted(new.items(), key=lambda pair: pair[0])))
         return copy
 
     def with_mark(self: M, name: str, mark: Mark | None) -> M:
@@ -130,7 +133,7 @@ class Module:
         if mark is not None and mark != Mark():
             marks[name] = mark
         copy = self.replace()
-        object.__setattr__(copy, "_marks", tuple(sorted(marks.items())))
+        object.__setattr__(copy, "_marks", tuple(sorted(marks.items(), key=lambda pair: pair[0])))
         return copy
 
     def mark_of(self, name: str) -> Mark:

@@ -170,7 +170,7 @@ def rebuild(module: Any, change: Callable[[str, Any, Mark], tuple[Any, Mark]], p
         else:
             new = value
         object.__setattr__(copy, f.name, new)
-    object.__setattr__(copy, "_marks", tuple(sorted((k, m) for k, m in marks.items() if m != Mark())))
+    object.__setattr__(copy, "_marks", tuple(sorted(((k, m) for k, m in marks.items() if m != Mark()), key=lambda pair: pair[0])))
     return copy
 
 
@@ -207,10 +207,9 @@ def select(who: str, patterns: str | Iterable[str], paths: Iterable[str]) -> lis
 
 def set_values(module: Any, values: Mapping[str, Any]) -> Any:
     """A copy with parameters replaced by path; ``fixed(...)`` and ``bounded(...)`` are understood."""
-    known = parameters(module)
-    for path in values:
-        if path not in known:
-            select("parameters.set_values", path, known)
+    known, given, values = parameters(module), values, {}
+    for pattern, value in given.items():
+        values |= dict.fromkeys(select("parameters.set_values", pattern, known), value)
 
     def change(path: str, value: Any, mark: Mark) -> tuple[Any, Mark]:
         if path not in values:
@@ -276,8 +275,14 @@ class Packing:
             shapes = {found[p].value.shape for p in paths}
             if len(shapes) > 1:
                 raise fail("learn(tie=...)", f"{', '.join(paths)} have different shapes", "tie parameters of one shape")
-            for path in paths[1:]:
-                leader[path] = paths[0]
+            held = [p for p in paths if found[p].mark.fixed]
+            if held:
+                raise fail("learn(tie=...)", f"{held[0]} is fixed", "tie free parameters only")
+            first = next((leader.get(p, p) for p in paths if p in leader or p in leader.values()), paths[0])
+            for path in paths:
+                if path != first:
+                    leader |= {p: first for p, old in leader.items() if old == path}
+                    leader[path] = first
         slots: list[Slot] = []
         at = 0
         for path, parameter in found.items():
@@ -285,7 +290,9 @@ class Packing:
                 continue
             size = int(np.size(parameter.value))
             follow = tuple(p for p, first in leader.items() if first == path)
-            slots.append(Slot((path, *follow), parameter.space, parameter.value.shape, at, at + size, parameter.mark.bounds))
+            limits = [b for p in (path, *follow) if (b := found[p].mark.bounds) is not None]
+            bounds = (max(b[0] for b in limits), min(b[1] for b in limits)) if limits else None
+            slots.append(Slot((path, *follow), parameter.space, parameter.value.shape, at, at + size, bounds))
             at += size
         self.slots = slots
         self.size = at

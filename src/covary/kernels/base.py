@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from covary._checks import CovaryError, check_positive, fail
-from covary._module import STATIC, Marked, Module, child, static
+from covary._module import STATIC, Mark, Marked, Module, child, static
 from covary._precision import precision
 from covary.data import Inputs, as_inputs
 from covary.kernels import tiles
@@ -51,7 +51,11 @@ def number(value: Any) -> str:
 
 def marked(module: Module, name: str) -> str:
     """A field's value as text, inside ``fixed(...)`` or ``bounded(...)`` where it carries a mark."""
-    mark, text = module.mark_of(name), number(getattr(module, name))
+    return with_mark(number(getattr(module, name)), module.mark_of(name))
+
+
+def with_mark(text: str, mark: Mark) -> str:
+    """Text inside ``fixed(...)`` or ``bounded(...)`` where there is a mark."""
     if mark.bounds is not None:
         text = f"bounded({text}, {mark.bounds[0]!r}, {mark.bounds[1]!r})"
     return f"fixed({text})" if mark.fixed else text

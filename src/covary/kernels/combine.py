@@ -12,7 +12,7 @@ import numpy as np
 from covary._checks import fail
 from covary._module import child, static
 from covary.data import Inputs
-from covary.kernels.base import AbstractKernel, Product, Traits, number
+from covary.kernels.base import AbstractKernel, Product, Traits, number, with_mark
 from covary.parameters import POSITIVE, named
 
 
@@ -122,5 +122,6 @@ class Function(AbstractKernel):
 
     def __repr__(self) -> str:
         name = getattr(self.function, "__name__", "function")
-        inside = "".join(f", {key}={number(value)}" for key, value in self.parameters.items())
+        inside = "".join(f", {key}={with_mark(number(v), self.mark_of(key))}" for key, v in self.parameters.items())
+        inside += f", smoothness={self.smoothness!r}" if self.smoothness else ""
         return f"Function({name}{inside})"

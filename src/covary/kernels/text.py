@@ -47,7 +47,7 @@ def parse(text: str, functions: Mapping[str, Callable[..., Any]] | None = None) 
     Parameters
     ----------
     text
-        Sums, products, whole powers, numbers, kernel names with keyword arguments, ``fixed(value)`` and
+        Sums, products, whole powers, numbers, kernel names with keyword arguments, ``.on(columns)``, ``fixed(value)`` and
         ``bounded(value, lower, upper)``; at most 10,000 characters and 50 levels deep.
     functions
         The functions behind ``Function(name, ...)`` terms, by name.
@@ -81,6 +81,17 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
+def _text(node: ast.expr) -> str:
+    try:
+        return _short(ast.unparse(node))
+    except RecursionError:
+        return "a part of the text"
+
+
+def _unknown(node: ast.expr) -> CovaryError:
+    return fail("kernels.parse", f"{_text(node)} is not understood", _HELP)
+
+
 class _Reader:
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self.functions = functions
@@ -90,6 +101,8 @@ class _Reader:
             raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
             return node.value
+        if isinstance(node, ast.Name) and node.id == "inf":
+            return float("inf")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
             value = self.read(node.operand, depth + 1)
             if isinstance(value, int | float):
@@ -104,7 +117,7 @@ class _Reader:
             return self.call(node, depth)
         if isinstance(node, ast.Name) and node.id in CATALOGUE:
             raise fail("kernels.parse", f"{node.id} stands without brackets", f"write {node.id}()")
-        raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", _HELP)
+        raise _unknown(node)
 
     def combine(self, node: ast.BinOp, depth: int) -> Any:
         # a long chain of sums leans left: walk it in a loop, so that depth counts nesting and not length
@@ -128,11 +141,18 @@ class _Reader:
             return left * right
         if isinstance(op, ast.Pow) and isinstance(left, AbstractKernel) and isinstance(right, int):
             return left**right
-        raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", _HELP)
+        raise _unknown(node)
 
     def call(self, node: ast.Call, depth: int) -> Any:
-        if not isinstance(node.func, ast.Name) or any(k.arg is None for k in node.keywords):
-            raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", _HELP)
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "on" and not node.keywords:
+            kernel = self.read(node.func.value, depth + 1)
+            if isinstance(kernel, AbstractKernel):
+                return Columns(kernel, columns=[self.read(a, depth + 1) for a in node.args])
+        names = [k.arg for k in node.keywords]
+        if not isinstance(node.func, ast.Name) or None in names:
+            raise _unknown(node)
+        if len(set(names)) < len(names):
+            raise fail("kernels.parse", f"a keyword stands twice among {', '.join(map(str, names))}", "give each once")
         name = node.func.id
         if name == "Function":
             return self.function(node, depth)
@@ -148,7 +168,9 @@ class _Reader:
         except CovaryError:
             raise
         except (ValueError, OverflowError):
-            raise fail("kernels.parse", f"{_short(ast.unparse(node))} holds a value of the wrong shape", _HELP) from None
+            raise fail("kernels.parse", f"{_text(node)} holds a value of the wrong shape", _HELP) from None
+        if isinstance(value, Columns) and not isinstance(value.kernel, AbstractKernel):
+            raise fail("kernels.parse", f"{_text(node)}: Columns takes a kernel first", _HELP)
         return value
 
     @staticmethod
@@ -160,9 +182,10 @@ class _Reader:
 
     def function(self, node: ast.Call, depth: int) -> Any:
         if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
-            raise fail("kernels.parse", f"{_short(ast.unparse(node))} is not understood", "write Function(name, ...)")
+            raise fail("kernels.parse", f"{_text(node)} is not understood", "write Function(name, ...)")
         name = node.args[0].id
         if name not in self.functions:
             raise fail("kernels.parse", f"the function {name!r} is not known here", f"pass functions={{{name!r}: f}}")
         values = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
-        return Function(self.functions[name], parameters=values)
+        smoothness = values.pop("smoothness", 0)
+        return Function(self.functions[name], parameters=values, smoothness=smoothness)

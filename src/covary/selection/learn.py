@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from covary._checks import CovaryError, NotPositiveDefinite, fail
+from covary._memory import check_memory
 from covary._precision import cast, precision
 from covary._threads import blas_threads
 from covary.data import Data
@@ -250,6 +251,8 @@ def learn(
     deadline = None if max_time is None else began + max_time
     model = spread_equal(as_model(model))
     bind("learn", model, data.take(slice(0, 1)), gram)  # the checks, before any work
+    if isinstance(gram, Dense):
+        check_memory("learn", 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
     attached = Priors(model, priors)
     natural = starting_values(model, data)
     boxed = _bounded(model, attached, data)

@@ -1,0 +1,290 @@
+"""Kernels from text: what is read, what is refused, and that a refusal is one sentence."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from covary._checks import CovaryError
+from covary.kernels import (
+    CATALOGUE,
+    Columns,
+    Constant,
+    Function,
+    Linear,
+    Matern12,
+    Matern52,
+    Periodic,
+    Polynomial,
+    RationalQuadratic,
+    SquaredExponential,
+    Sum,
+    Wiener,
+    bounded,
+    fixed,
+    parse,
+)
+from covary.parameters import parameters
+
+
+def weighted(x, z, weight):
+    return weight * (x * z).sum()
+
+
+def plain(x, z):
+    return (x * z).sum()
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("Matern52()", Matern52()),
+        ("  Matern52( )  ", Matern52()),
+        ("((Matern52()))", Matern52()),
+        ("Matern52(2)", Matern52(2.0)),
+        ("Matern52(lengthscale=[1,3])", Matern52([1.0, 3.0])),
+        ("Matern52(lengthscale=(1, 3))", Matern52([1.0, 3.0])),
+        ("2*Matern52(lengthscale=[1,3]) + Periodic(period=fixed(1))", 2 * Matern52([1.0, 3.0]) + Periodic(period=fixed(1.0))),
+        ("Matern52()*2", 2.0 * Matern52()),
+        ("+1.5e-3*Linear()", 0.0015 * Linear()),
+        ("3", 3.0 * Constant()),
+        ("Matern52() + 3", Matern52() + 3.0),
+        ("3 + Matern52()", 3.0 + Matern52()),
+        ("fixed(3) + Matern52()", fixed(3.0) + Matern52()),
+        ("Matern52() + Linear()*Periodic()", Matern52() + Linear() * Periodic()),
+        ("(Matern52() + Linear())*Periodic()", (Matern52() + Linear()) * Periodic()),
+        ("2*SquaredExponential()**3", 2.0 * SquaredExponential() ** 3),
+        ("(2*SquaredExponential())**3", (2.0 * SquaredExponential()) ** 3),
+        ("Polynomial(3, bias=2)", Polynomial(3, bias=2.0)),
+        ("Polynomial(degree=3)", Polynomial(3)),
+        ("RationalQuadratic(alpha=bounded(1, 0.1, 10))", RationalQuadratic(alpha=bounded(1.0, 0.1, 10.0))),
+        ("fixed(2)*Matern52()", fixed(2.0) * Matern52()),
+        ("Columns(Matern52(), columns=[0, 2])", Matern52().on(0, 2)),
+        ("Columns(Matern52() + Linear(), columns=1)", (Matern52() + Linear()).on(1)),
+        ("Wiener()", Wiener()),
+    ],
+)
+def test_good_text_gives_the_kernel(text: str, kernel):
+    assert parse(text) == kernel
+
+
+@pytest.mark.parametrize("name", [name for name in CATALOGUE if name != "Columns"])
+def test_every_name_of_the_catalogue_reads_with_its_defaults(name: str):
+    assert parse(f"{name}()") == CATALOGUE[name]()
+
+
+@pytest.mark.parametrize("value", [1 / 3, 1e-300, 1.7976931348623157e308, 5e-324, np.pi, 123456789.123456789])
+def test_numbers_read_back_to_the_last_digit(value: float):
+    assert parse(repr(Matern52(value))).lengthscale == value
+    assert parse(repr(value * Matern52())).variance == value
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [fixed(0.3), bounded(0.3, 0.1, 0.9), fixed([0.3, 0.7]), bounded([0.3, 0.7], 0.0, 1e9)],
+    ids=["fixed", "bounded", "fixed-ard", "bounded-ard"],
+)
+def test_marks_read_back(mark):
+    kernel = RationalQuadratic(lengthscale=mark)
+    again = parse(repr(kernel))
+    assert again == kernel
+    assert parameters(again)["lengthscale"].mark == mark.mark
+    assert parameters(again)["alpha"].mark.fixed is False
+
+
+def test_a_mark_that_is_fixed_and_bounded_reads_back():
+    kernel = parse("Matern52(lengthscale=fixed(bounded(1.0, 0.5, 2.0)))")
+    mark = parameters(kernel)["lengthscale"].mark
+    assert (mark.fixed, mark.bounds) == (True, (0.5, 2.0))
+    assert parse(repr(kernel)) == kernel
+
+
+def test_one_sided_bounds_read_back():
+    kernel = Matern52(bounded(1.0, 0.5, np.inf))
+    assert parse(repr(kernel)) == kernel
+
+
+def test_a_long_flat_sum_is_one_flat_sum():
+    kernel = parse(" + ".join(f"{i}.0*Matern52()" for i in range(1, 301)))
+    assert isinstance(kernel, Sum)
+    assert len(kernel.terms) == 300
+    assert [float(t.variance) for t in kernel.terms] == list(range(1, 301))
+    assert parse("+".join(["Wiener()"] * 1000)) == Sum((Wiener(),) * 1000)
+
+
+def test_a_long_flat_product_is_one_flat_product():
+    assert len(parse("*".join(["Matern12()"] * 300)).factors) == 300
+
+
+def test_forty_levels_of_brackets_are_read():
+    assert len(parameters(parse("1 + Matern52()*(" * 20 + "Matern52()" + ")" * 20))) == 41
+
+
+def nested(levels: int) -> str:
+    """Brackets that matter, this many deep."""
+    return "Matern52() * (Linear() + " * levels + "Matern52()" + ")" * levels
+
+
+BAD = {
+    "unknown kernel": ("Matern53()", "no kernel is called 'Matern53'; choose from Constant"),
+    "unknown name alone": ("Foo", "'Foo' is not understood"),
+    "missing brackets": ("2*Matern52 + Linear()", "Matern52 stands without brackets; write Matern52()"),
+    "unclosed bracket": ("Matern52(", "is not a kernel expression"),
+    "empty": ("", "is not a kernel expression"),
+    "blank": ("   ", "is not a kernel expression"),
+    "two expressions": ("Matern52(); Linear()", "is not a kernel expression"),
+    "two lines": ("Matern52()\nLinear()", "is not a kernel expression"),
+    "assignment": ("k = Matern52()", "is not a kernel expression"),
+    "walrus": ("(k := Matern52())", "is not understood"),
+    "attribute": ("Matern52().lengthscale", "is not understood"),
+    "attribute call": ("Matern52().gram(0)", "is not understood"),
+    "columns by keyword": ("Matern52().on(columns=0)", "is not understood"),
+    "columns of a number by on": ("(2).on(0)", "is not understood"),
+    "dunder chain": ("Matern52().__class__.__mro__[1].__subclasses__()", "is not understood"),
+    "subscript": ("Matern52()[0]", "is not understood"),
+    "lambda": ("lambda: Matern52()", "is not understood"),
+    "lambda called": ("(lambda: Matern52())()", "is not understood"),
+    "import": ("__import__('os').system('true')", "is not understood"),
+    "import name": ("__import__('os')", "is not understood"),
+    "import statement": ("import os", "is not a kernel expression"),
+    "eval": ("eval(1)", "no kernel is called 'eval'"),
+    "eval of text": ("eval('1')", "is not understood"),
+    "comprehension": ("[Matern52() for i in (1, 2)]", "is not understood"),
+    "generator argument": ("Matern52(i for i in (1, 2))", "is not understood"),
+    "conditional": ("Matern52() if 1 else Linear()", "is not understood"),
+    "comparison": ("Matern52() < Linear()", "is not understood"),
+    "boolean operator": ("Matern52() and Linear()", "is not understood"),
+    "not": ("not Matern52()", "is not understood"),
+    "string": ("'Matern52()'", "is not understood"),
+    "string argument": ("Matern52(lengthscale='1')", "is not understood"),
+    "f-string": ("f'{1}'", "is not understood"),
+    "bytes": ("b'1' * Matern52()", "is not understood"),
+    "True": ("True * Matern52()", "is not understood"),
+    "None": ("Matern52(lengthscale=None)", "is not understood"),
+    "ellipsis": ("Matern52(...)", "is not understood"),
+    "complex": ("2j * Matern52()", "is not understood"),
+    "dictionary": ("{1: 2}", "is not understood"),
+    "starred": ("Matern52(*[1])", "is not understood"),
+    "double starred": ("Matern52(**{})", "is not understood"),
+    "minus": ("Matern52() - Linear()", "is not understood"),
+    "division": ("Matern52() / 2", "is not understood"),
+    "matrix product": ("Matern52() @ Linear()", "is not understood"),
+    "minus kernel": ("-Matern52()", "is not understood"),
+    "list alone": ("[1, 2]", "is not a kernel"),
+    "list of kernels": ("[Matern52()]", "is not understood"),
+    "kernel plus list": ("Matern52() + [1, 2]", "is not understood"),
+    "mark alone": ("fixed(2)", "is not a kernel"),
+    "numbers alone": ("2 * 3", "is not understood"),
+    "null byte": ("Matern52()\0", "is not a kernel expression"),
+    "too long": ("Matern52()" + " " * 10_000, "the text has 10010 characters; give at most 10000"),
+    "too deep": (nested(60), "nested more than 50 deep"),
+    "200 brackets": ("(" * 250 + "Matern52()" + ")" * 250, "is not a kernel expression"),
+    "9000 signs": ("-" * 9000 + "1", "is not a kernel expression"),
+    "lists too deep": ("Linear(lengthscale=" + "[" * 60 + "1" + "]" * 60 + ")", "nested more than 50 deep"),
+    "power too big": ("Matern52() ** 65", "the power is 65; give a whole number from 1 to 64"),
+    "power huge": ("Matern52() ** 99999999999999999999", "the power is 99999999999999999999"),
+    "power zero": ("Matern52() ** 0", "the power is 0"),
+    "power negative": ("Matern52() ** -1", "the power is -1"),
+    "power not whole": ("Matern52() ** 2.5", "is not understood"),
+    "power of powers": ("Matern52() ** 9 ** 9 ** 9", "is not understood"),
+    "power of a kernel": ("Matern52() ** Matern52()", "is not understood"),
+    "number to a kernel": ("2 ** Matern52()", "is not understood"),
+    "wrong keyword": ("Matern52(scale=1)", "Matern52 does not take these arguments"),
+    "keyword twice": ("Matern52(lengthscale=1, lengthscale=2)", "lengthscale"),
+    "too many arguments": ("Matern52(1, 2)", "Matern52 does not take these arguments"),
+    "keyword only": ("RationalQuadratic(1, 2)", "RationalQuadratic does not take these arguments"),
+    "kernel as a number": ("Matern52(lengthscale=Matern52())", "a number or an array of numbers is needed here"),
+    "ragged list": ("Matern52(lengthscale=[1, [2, 3]])", "is not understood"),
+    "columns missing": ("Columns(Matern52())", "Columns does not take these arguments"),
+    "columns not whole": ("Columns(Matern52(), columns=[0.5])", "give column numbers, counted from 0"),
+    "columns negative": ("Columns(Matern52(), columns=[-1])", "give column numbers, counted from 0"),
+    "columns empty": ("Columns(Matern52(), columns=[])", "give column numbers, counted from 0"),
+    "columns of a number": ("Columns(3, columns=[0])", "Columns"),
+    "bounds reversed": ("Matern52(lengthscale=bounded(1, 2, 0.5))", "the bounds are 2 and 0.5; give lower < upper"),
+    "bounds equal": ("Matern52(lengthscale=bounded(1, 1, 1))", "give lower < upper"),
+    "bounds missing": ("Matern52(lengthscale=bounded(1))", "bounded does not take these arguments"),
+    "bounds of lists": ("Matern52(lengthscale=bounded(1, [0], 2))", "bounded does not take these arguments"),
+    "fixed empty": ("Matern52(lengthscale=fixed())", "fixed does not take these arguments"),
+    "fixed two": ("Matern52(lengthscale=fixed(1, 2))", "fixed does not take these arguments"),
+    "fixed keyword": ("Matern52(lengthscale=fixed(1, lower=2))", "fixed does not take these arguments"),
+    "number too large": ("1" + "0" * 400 + " * Matern52()", "a kernel cannot be combined with"),
+    "length-scale too large": ("Matern52(lengthscale=1" + "0" * 400 + ")", "holds a value of the wrong shape"),
+    "number of 5000 digits": ("1" * 5000 + " * Matern52()", "is not a kernel expression"),
+    "long sum with one bad sign": ("Wiener() - " + " + ".join(["Wiener()"] * 800), "is not understood"),
+    "call chain": ("Matern52" + "()" * 2000, "kernels.parse: "),
+    "function unknown": ("Function(weighted, weight=1.0)", "pass functions={'weighted': f}"),
+    "function without a name": ("Function()", "write Function(name, ...)"),
+    "function of a lambda": ("Function(lambda x, z: 1)", "write Function(name, ...)"),
+    "function of text": ("Function('weighted')", "write Function(name, ...)"),
+    "Sum by name": ("Sum(Matern52())", "no kernel is called 'Sum'"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), BAD.values(), ids=BAD.keys())
+def test_bad_text_is_refused_in_one_sentence(text: str, expected: str):
+    with pytest.raises(CovaryError) as caught:
+        parse(text)
+    message = str(caught.value)
+    assert expected in message
+    assert message.endswith(".")
+    assert "\n" not in message
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize("value", [None, 3, b"Matern52()", ["Matern52()"], Matern52()])
+def test_what_is_not_text_is_refused(value):
+    with pytest.raises(CovaryError, match=re.escape("give the kernel as text")):
+        parse(value)
+
+
+def test_nothing_is_executed_while_reading(monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("text was executed")
+
+    for name in ("eval", "exec", "__import__"):
+        monkeypatch.setattr(f"builtins.{name}", never)
+    for text in ("eval(1)", "exec(1)", "__import__('os')"):
+        with pytest.raises(CovaryError):
+            parse(text)
+
+
+def test_function_kernels_print_and_parse_only_with_their_functions():
+    kernel = 2.0 * Function(weighted, parameters={"weight": 0.3}) + Matern12()
+    text = repr(kernel)
+    assert text == "2.0 * Function(weighted, weight=0.3) + Matern12(lengthscale=1.0)"
+    with pytest.raises(
+        CovaryError, match=re.escape("the function 'weighted' is not known here; pass functions={'weighted': f}.")
+    ):
+        parse(text)
+    with pytest.raises(CovaryError, match="'weighted' is not known"):
+        parse(text, functions={"other": weighted})
+    assert parse(text, functions={"weighted": weighted}) == kernel
+    assert parse("Function(plain)", functions={"plain": plain}) == Function(plain)
+
+
+def test_a_function_does_not_replace_a_kernel_of_the_catalogue():
+    assert parse("Matern52()", functions={"Matern52": plain}) == Matern52()
+    with pytest.raises(CovaryError, match="no kernel is called 'plain'"):
+        parse("plain()", functions={"plain": plain})
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Function(weighted, parameters={"weight": fixed(0.3)}),
+        Function(weighted, parameters={"weight": bounded(0.3, 0.1, 1.0)}),
+        Function(weighted, parameters={"weight": 0.3}, smoothness=2),
+        Function(plain, smoothness=np.inf),
+    ],
+    ids=["fixed", "bounded", "smoothness", "analytic"],
+)
+def test_function_kernels_read_back_with_marks_and_smoothness(kernel):
+    assert parse(repr(kernel), functions={"weighted": weighted, "plain": plain}) == kernel
+
+
+def test_columns_print_as_text_that_reads_back():
+    kernel = Columns(2.0 * Matern52([1.0, 2.0]), columns=(2, 0))
+    assert repr(kernel) == "Columns(2.0 * Matern52(lengthscale=[1.0, 2.0]), columns=[2, 0])"
+    assert parse(repr(kernel)) == kernel
