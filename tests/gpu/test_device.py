@@ -22,7 +22,9 @@ X = RNG.normal(size=(1500, 8))
 Y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 + X[:, 2] * X[:, 3] + 0.1 * RNG.normal(size=1500)
 
 
-@pytest.mark.parametrize("kernel", [1.0 * SquaredExponential(lengthscale=np.ones(8)), 2.0 * Matern52(lengthscale=1.5)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [1.0 * SquaredExponential(lengthscale=np.ones(8)), 2.0 * Matern52(lengthscale=1.5)], ids=repr
+)
 def test_evidence_and_gradient_agree_with_the_host(kernel: object) -> None:
     model, data = Model(GP(kernel), likelihood=Gaussian(0.05)), Data(X, Y)
     assert on_device(Dense())

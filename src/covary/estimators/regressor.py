@@ -24,7 +24,7 @@ from covary.model import GP, Model
 from covary.parameters import Packing, bound, freeze, set_values
 from covary.posterior import square_root
 from covary.selection.learn import learn
-from covary.selection.priors import default_priors
+from covary.selection.priors import Priors, default_priors
 from covary.selection.starts import starting_values
 
 
@@ -125,6 +125,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise fail("GPRegressor", f"method is {self.method!r}", "choose 'auto' or 'exact'")
         self._location, self._scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         if y.ndim == 2 and self.standardise:
+            if noise_variance is not None:
+                raise fail(
+                    "GPRegressor",
+                    "noise_variance is given for several outputs, each standardised by a scale of its own",
+                    "set standardise=False, or fit one output at a time",
+                )
             spread = y.std(0)
             self._location, self._scale = y.mean(0), np.where(spread > 0, spread, 1.0)
         data = Data(X, (y - self._location) / self._scale, noise_variance, sample_weight)
@@ -132,7 +138,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         priors = default_priors(start, data) if isinstance(self.priors, str) and self.priors == "default" else self.priors
         if isinstance(priors, str):
             raise fail("GPRegressor", f"priors is {priors!r}", "give 'default', None, or distributions by path")
-        self.priors_ = priors or {}
+        self.priors_ = Priors(start, priors).by_path
         self.learned_ = None
         model: Any = start
         if Packing(start).size:

@@ -146,7 +146,10 @@ class AbstractKernel(Module):
         if self.traits.smoothness < 1:
             raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
+        if left.columns != right.columns:
+            raise fail(who, f"X has {left.columns} columns and Z has {right.columns}", "give both the same columns")
         self.check(left)
+        self.check(right)
         with precision(left.x.dtype):
             return np.asarray(_input_gradient(self, left.x, right.x.astype(left.x.dtype)))
 

@@ -55,11 +55,12 @@ class NeuralNetwork(AbstractKernel):
     def block(self, X: Inputs, Z: Inputs) -> Any:
         inner = 2 * (self.bias + (X.x / self.lengthscale) @ (Z.x / self.lengthscale).T)
         norm = jnp.sqrt((1 + self._self(X))[:, None] * (1 + self._self(Z))[None, :])
-        return 2 / jnp.pi * jnp.arcsin(inner / norm)
+        most = 1 - jnp.finfo(X.x.dtype).eps  # rounding may carry the quotient past one, where arcsine ends
+        return 2 / jnp.pi * jnp.arcsin(jnp.clip(inner / norm, -most, most))
 
     def block_diag(self, X: Inputs) -> Any:
         own = self._self(X)
-        return 2 / jnp.pi * jnp.arcsin(own / (1 + own))
+        return 2 / jnp.pi * jnp.arcsin(jnp.minimum(own / (1 + own), 1 - jnp.finfo(X.x.dtype).eps))
 
 
 class Wiener(AbstractKernel):

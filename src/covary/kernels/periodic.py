@@ -53,9 +53,10 @@ class Periodic(AbstractKernel):
 
         def circle(x: Any) -> Any:
             phase = 2 * jnp.pi * (x - centre) / self.period
-            return jnp.concatenate([jnp.cos(phase) / self.lengthscale, jnp.sin(phase) / self.lengthscale], axis=1)
+            return jnp.concatenate([jnp.cos(phase), jnp.sin(phase)], axis=1)
 
-        return jnp.exp(-0.5 * square_distance(circle(X.x), circle(Z.x)))
+        weight = jnp.broadcast_to(1 / jnp.square(self.lengthscale), (X.columns,))
+        return jnp.exp(-0.5 * square_distance(circle(X.x), circle(Z.x), jnp.concatenate([weight, weight])))
 
     def block_diag(self, X: Inputs) -> Any:
         return jnp.ones(X.rows, X.x.dtype)

@@ -15,7 +15,7 @@ import numpy as np
 
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
-from covary.kernels.distance import scaled_square
+from covary.kernels.distance import rounding_floor, scaled_square
 from covary.parameters import positive
 
 ROOT3, ROOT5 = 3.0**0.5, 5.0**0.5
@@ -76,16 +76,16 @@ class SquaredExponential(AbstractStationary):
 
 
 @jax.custom_jvp
-def _matern12(s: Any) -> Any:
+def _matern12(s: Any, floor: Any) -> Any:
     return jnp.exp(-root(s))
 
 
 @_matern12.defjvp
 def _matern12_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (s,), (ds,) = primals, tangents
-    r = root(s)
-    k = jnp.exp(-r)
-    return k, jnp.where(s > 0, -k / (2 * jnp.where(s > 0, r, 1.0)), 0.0) * ds
+    (s, floor), (ds, _) = primals, tangents
+    k = jnp.exp(-root(s))
+    apart = s > floor  # dk/ds is infinite at s = 0, where s itself does not move with the parameters
+    return k, jnp.where(apart, -k / (2 * jnp.where(apart, root(s), 1.0)), 0.0) * ds
 
 
 @jax.custom_jvp
@@ -144,8 +144,12 @@ class Matern12(AbstractStationary):
     def traits(self) -> Traits:
         return Traits(stationary=True, smoothness=0)
 
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        s = scaled_square(X.x, Z.x, self.lengthscale)
+        return _matern12(s, rounding_floor(X.x, Z.x, self.lengthscale))
+
     def profile(self, s: Any) -> Any:
-        return _matern12(s)
+        return _matern12(s, jnp.zeros_like(s))
 
 
 class Matern32(AbstractStationary):

@@ -22,6 +22,7 @@ from covary._memory import check_memory
 from covary._precision import cast, precision
 from covary._threads import blas_threads
 from covary.data import Data
+from covary.distributions import Uniform
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
@@ -254,13 +255,13 @@ def learn(
     if isinstance(gram, Dense):
         check_memory("learn", 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
     attached = Priors(model, priors)
-    natural = starting_values(model, data)
+    natural = spread_equal(starting_values(model, data))
     boxed = _bounded(model, attached, data)
     packing = Packing(boxed, tie=tie, scale=_scales(model, data))
     if packing.size == 0:
         raise fail("learn", "every parameter is fixed", "free one, or call condition directly")
     theta0, centre = packing.pack(model), packing.pack(natural)
-    lower, upper = _box(packing, theta0, centre)
+    lower, upper = _box(packing, attached, theta0, centre)
     levels = _levels(data.rows) if coarse and isinstance(gram, Dense) else (data.rows,)
     if isinstance(gram, Dense) and gram.tile is None:
         gram = gram.replace(tile=tile_size(data.rows))
@@ -322,7 +323,7 @@ def _refine(
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start."""
     for below, rows in pairwise(levels):
         if deadline is not None and time.monotonic() > deadline:
-            break
+            return _cut_short(best, on(levels[-1]), np.clip(theta0, lower, upper))
         function, _ = on(below)
         H = difference_hessian(function, best.x, best.gradient, step=1e-2) * (rows / below)
         function, note = on(rows)
@@ -336,14 +337,25 @@ def _refine(
     return best
 
 
+def _cut_short(best: Result, full: Any, start: np.ndarray) -> Result:
+    """Time ran out on a coarse level: the better of its point and the plain start, each told on all rows."""
+    function, note = full
+    ends = []
+    for x in (best.x, start):
+        value, gradient = function(x)
+        note(value)
+        ends.append(Result(x, value, gradient, "out of time", best.steps))
+    return min(ends, key=lambda r: r.value)
+
+
 def _bounded(model: Any, priors: Priors, data: Data) -> Any:
-    """The model with the bounds that uniform priors and the noise floor add to the user's own."""
-    found = parameters(model)
-    extra = {p: b for p, b in priors.bounds(None).items() if found[p].mark.bounds is None}  # type: ignore[arg-type]
-    noise = found.get("likelihood.variance")
-    if isinstance(model.likelihood, Gaussian) and noise is not None and not noise.mark.fixed and noise.mark.bounds is None:
-        extra.setdefault("likelihood.variance", (NOISE_FLOOR * target_scale(data) ** 2, np.inf))
-    return bound(model, extra) if extra else model
+    """The model with the noise floor, where neither bounds nor a uniform prior of the user's stand in its place."""
+    noise = parameters(model).get("likelihood.variance")
+    if not isinstance(model.likelihood, Gaussian) or noise is None or noise.mark.fixed or noise.mark.bounds is not None:
+        return model
+    if isinstance(priors.by_path.get("likelihood.variance"), Uniform):
+        return model
+    return bound(model, {"likelihood.variance": (NOISE_FLOOR * target_scale(data) ** 2, np.inf)})
 
 
 def _scales(model: Any, data: Data) -> dict[str, float]:
@@ -352,9 +364,13 @@ def _scales(model: Any, data: Data) -> dict[str, float]:
     return {path: spread for path, p in parameters(model).items() if path.startswith("mean.") and p.space is not POSITIVE}
 
 
-def _box(packing: Packing, theta0: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The users' bounds, and ±12 nats round the data's scale for positive parameters (the start always inside)."""
-    lower, upper = packing.box()
+def _box(packing: Packing, priors: Priors, theta0: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds and uniform priors, and ±12 nats round the data's scale for positive parameters (the start always inside)."""
+    (lower, upper), (low, high) = packing.box(), priors.box(packing)
+    lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+    if np.any(lower > upper):
+        name = packing.names()[int(np.argmax(lower > upper))]
+        raise fail("learn", f"the bounds and the uniform prior of {name} have nothing in common", "widen one of them")
     for slot in packing.slots:
         if slot.space is POSITIVE:
             part = slice(slot.start, slot.stop)

@@ -10,7 +10,7 @@ import numpy as np
 from covary._checks import fail
 from covary.data import Data
 from covary.distributions import AbstractDistribution, LogNormal, Uniform
-from covary.parameters import POSITIVE, REAL, Packing, parameters, select
+from covary.parameters import POSITIVE, REAL, Packing, Slot, parameters, select
 
 
 class Priors:
@@ -30,24 +30,41 @@ class Priors:
             for path in select("priors", pattern, paths):
                 self.by_path[path] = prior
 
-    def bounds(self, packing: Packing) -> dict[str, tuple[float, float]]:
-        """Uniform priors are bounds."""
-        return {p: (d.lower, d.upper) for p, d in self.by_path.items() if isinstance(d, Uniform)}
+    def of(self, slot: Slot) -> list[Any] | None:
+        """The densities of a slot's entries, or None; parameters that are tied share the first prior given to any of them."""
+        path = next((p for p in slot.paths if p in self.by_path), None)
+        if path is None:
+            return None
+        prior, size = self.by_path[path], slot.stop - slot.start
+        each = list(prior) if isinstance(prior, list | tuple) else [prior] * size
+        if len(each) != size:
+            raise fail("priors", f"{path} has {size} entries but {len(each)} priors", "give one, or one each")
+        return each
+
+    def box(self, packing: Packing) -> tuple[np.ndarray, np.ndarray]:
+        """Uniform priors are bounds: the ends in unconstrained coordinates, infinite for every other prior."""
+        lower, upper = np.full(packing.size, -np.inf), np.full(packing.size, np.inf)
+        for slot in packing.slots:
+            for i, density in enumerate(self.of(slot) or ()):
+                if isinstance(density, Uniform):
+                    with np.errstate(divide="ignore", invalid="ignore"):
+                        ends = slot.space.unconstrain(np.array([density.lower, density.upper]))
+                    ends = ends / packing.scale.get(slot.paths[0], 1.0)
+                    lower[slot.start + i] = -np.inf if np.isnan(ends[0]) else ends[0]
+                    upper[slot.start + i] = np.inf if np.isnan(ends[1]) else ends[1]
+        return lower, upper
 
     def log_prob_and_grad(self, packing: Packing, model: Any) -> tuple[float, np.ndarray]:
         """Σ log p(θ) + log |dθ/du| over the free parameters that have a prior, and its gradient over u."""
         value, gradient, found = 0.0, np.zeros(packing.size), parameters(model)
         for slot in packing.slots:
-            prior = self.by_path.get(slot.paths[0])
-            if prior is None:
+            each = self.of(slot)
+            if each is None:
                 continue
             x = np.atleast_1d(np.asarray(found[slot.paths[0]].value, dtype=np.float64)).ravel()
-            each = list(prior) if isinstance(prior, list | tuple) else [prior] * len(x)
-            if len(each) != len(x):
-                raise fail("priors", f"{slot.paths[0]} has {len(x)} entries but {len(each)} priors", "give one, or one each")
             slope = slot.space.slope(x)
             for i, (density, at) in enumerate(zip(each, x, strict=True)):
-                value += float(density.log_prob(at))
+                value += float(density.log_prob(_inside(density, at)))
                 part = float(density.slope(at)) * slope[i]
                 if slot.space is POSITIVE:
                     value, part = value + float(np.log(at)), part + 1.0
@@ -55,6 +72,14 @@ class Priors:
                     value, part = value + float(np.log(slope[i])), part + 1 - 2 * float(at)
                 gradient[slot.start + i] += part * packing.scale.get(slot.paths[0], 1.0)
         return value, gradient
+
+
+def _inside(density: AbstractDistribution, x: float) -> float:
+    """x itself, except on the edge of a uniform prior, where the rounding of exp(log x) must not make it impossible."""
+    if isinstance(density, Uniform):
+        near = float(np.clip(x, density.lower, density.upper))
+        return near if abs(near - x) <= 1e-12 * max(abs(density.lower), abs(density.upper)) else x
+    return x
 
 
 def default_priors(model: Any, data: Data) -> dict[str, Any]:

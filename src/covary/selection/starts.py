@@ -53,9 +53,7 @@ def _owners(kernel: Any, path: str, columns: np.ndarray) -> list[tuple[str, Abst
         return [item for i, part in enumerate(parts) for item in _owners(part, f"{path}.{i}", columns)]
     if isinstance(kernel, Scaled | Power | Columns):
         inner = columns[list(kernel.columns)] if isinstance(kernel, Columns) else columns
-        own = {"variance"} if isinstance(kernel, Scaled) else set()
-        below = f"{path}.kernel" if own & set(parameters(kernel.kernel)) else path
-        return _owners(kernel.kernel, below, inner)
+        return _owners(kernel.kernel, _below(kernel, path), inner)
     return [(path, kernel, columns)]
 
 
@@ -110,20 +108,32 @@ def _natural(kernel: AbstractKernel, scale: np.ndarray, span: np.ndarray, shrink
     return {}
 
 
+def _sums(kernel: Any, path: str) -> list[tuple[str, Sum]]:
+    """Every sum inside a kernel with the path its terms are under."""
+    if isinstance(kernel, Sum | Product | tuple):
+        parts = kernel if isinstance(kernel, tuple) else kernel.terms if isinstance(kernel, Sum) else kernel.factors
+        below = [item for i, part in enumerate(parts) for item in _sums(part, f"{path}.{i}")]
+        return [(path, kernel), *below] if isinstance(kernel, Sum) else below
+    if isinstance(kernel, Scaled | Power | Columns):
+        return _sums(kernel.kernel, _below(kernel, path))
+    return []
+
+
+def _below(kernel: Scaled | Power | Columns, path: str) -> str:
+    """The path of what is inside a wrapper: the wrapper's own, unless the name of its variance would collide."""
+    collides = isinstance(kernel, Scaled) and "variance" in parameters(kernel.kernel)
+    return f"{path}.kernel" if collides else path
+
+
 def spread_equal(model: Any) -> Any:
     """Move apart free parameters of equal summands that a user started at equal values (a symmetric saddle otherwise)."""
-    kernel = model.prior.kernel
-    if not isinstance(kernel, Sum):
-        return model
-    seen: dict[tuple[Any, ...], int] = {}
     factors: dict[str, float] = {}
-    for rank, term in enumerate(kernel.terms):
-        found = parameters(term, f"kernel.{rank}")
-        shape = tuple((p.path.split(".", 2)[-1], np.asarray(p.value).tobytes()) for p in found.values())
-        signature = (type(term), repr(type(getattr(term, "kernel", term))), shape)
-        copies = seen[signature] = seen.get(signature, -1) + 1
-        if copies:
-            factors |= dict.fromkeys(found, SHRINK ** (-copies))
+    for at, total in _sums(model.prior.kernel, "kernel"):
+        seen: dict[str, int] = {}
+        for rank, term in enumerate(total.terms):
+            copies = seen[repr(term)] = seen.get(repr(term), -1) + 1
+            if copies:
+                factors |= dict.fromkeys(parameters(term, f"{at}.{rank}"), SHRINK ** (-copies))
 
     def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
         if path not in factors or mark.fixed:
