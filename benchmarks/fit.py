@@ -39,7 +39,7 @@ def compare(n: int, smoke: bool) -> tuple[Table, list[Bar]]:
     own = outcome.value
     fits: dict[str, Fit] = {}
     notes = [
-        "evidence: `covary.log_evidence` at each library's final hyperparameters; below best: how much less than the best here.",
+        "evidence: `covary.log_evidence` at each library's final hyperparameters; below best: how far below the best one.",
         "others: how many cores other processes used meanwhile.",
     ]
     for key, peer in {} if smoke else PEERS.items():

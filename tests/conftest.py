@@ -13,7 +13,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 def shared_data() -> Path:
     """The folder of published data sets: ``COVARY_DATA``, or ``shared/data`` in the checkout or beside it."""
     root = Path(__file__).resolve().parents[1]
-    places = [Path(os.environ["COVARY_DATA"])] if "COVARY_DATA" in os.environ else [root / "shared/data", root.parent / "shared/data"]
+    places = (
+        [Path(os.environ["COVARY_DATA"])]
+        if "COVARY_DATA" in os.environ
+        else [root / "shared/data", root.parent / "shared/data"]
+    )
     for place in places:
         if place.is_dir():
             return place

@@ -170,7 +170,9 @@ def rebuild(module: Any, change: Callable[[str, Any, Mark], tuple[Any, Mark]], p
         else:
             new = value
         object.__setattr__(copy, f.name, new)
-    object.__setattr__(copy, "_marks", tuple(sorted(((k, m) for k, m in marks.items() if m != Mark()), key=lambda pair: pair[0])))
+    object.__setattr__(
+        copy, "_marks", tuple(sorted(((k, m) for k, m in marks.items() if m != Mark()), key=lambda pair: pair[0]))
+    )
     return copy
 
 

@@ -134,7 +134,9 @@ def predictions(k: Callable[..., Any], v: Values, mean: Any, noise: Any) -> dict
     inverse = covariance(k, v, rows, noise) ** -1
     residual = mp.matrix([mpf(y) - mean for y in Y])
     cross = [mp.matrix([k(x, z, v) for x in rows]) for z in new]
-    joint = [[k(a, b, v) - (p.T * inverse * q)[0] for b, q in zip(new, cross, strict=True)] for a, p in zip(new, cross, strict=True)]
+    joint = [
+        [k(a, b, v) - (p.T * inverse * q)[0] for b, q in zip(new, cross, strict=True)] for a, p in zip(new, cross, strict=True)
+    ]
     variance = [joint[i][i] for i in range(len(new))]
     return {
         "mean": [mean + (q.T * inverse * residual)[0] for q in cross],

@@ -74,7 +74,9 @@ def test_learning_from_the_published_values_reaches_the_published_evidence(learn
     assert learned.value == pytest.approx(-108.50, abs=0.1)
 
 
-@pytest.mark.parametrize(("path", "number", "optimum"), [(row[0], row[2], row[4]) for row in TABLE], ids=[row[0] for row in TABLE])
+@pytest.mark.parametrize(
+    ("path", "number", "optimum"), [(row[0], row[2], row[4]) for row in TABLE], ids=[row[0] for row in TABLE]
+)
 def test_learned_values_agree_with_the_book_to_the_printed_digits(
     learned: Learned, path: str, number: str, optimum: float
 ) -> None:

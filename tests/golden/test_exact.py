@@ -66,6 +66,6 @@ def test_the_file_is_what_the_script_writes() -> None:
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    assert (script.X, script.Y, script.X_NEW) == (GOLDEN["X"], GOLDEN["y"], GOLDEN["X_new"])
+    assert (GOLDEN["X"], GOLDEN["y"], GOLDEN["X_new"]) == (script.X, script.Y, script.X_NEW)
     assert list(script.CASES) == list(GOLDEN["cases"])
     assert {name: script.case(name) for name in script.CASES} == GOLDEN["cases"]

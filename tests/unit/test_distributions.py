@@ -42,7 +42,9 @@ def test_density_integrates_to_one(density: AbstractDistribution, twin: Any, sup
 
 
 @row
-def test_slope_is_the_derivative_of_the_log_density(density: AbstractDistribution, twin: Any, support: tuple[float, float]) -> None:
+def test_slope_is_the_derivative_of_the_log_density(
+    density: AbstractDistribution, twin: Any, support: tuple[float, float]
+) -> None:
     x = twin.ppf(QUANTILES)
     step = 1e-6 * np.maximum(np.abs(x), 1e-2)
     numeric = (density.log_prob(x + step) - density.log_prob(x - step)) / (2 * step)

@@ -120,11 +120,15 @@ def test_tied_parameters_count_one_prior_whoever_it_was_given_to(path: str) -> N
 
 
 def test_an_unknown_path_is_refused_with_the_paths_there_are() -> None:
-    with pytest.raises(CovaryError, match=re.escape("priors: no parameter is called 'kernel.length'; choose from kernel.0.var")):
+    with pytest.raises(
+        CovaryError, match=re.escape("priors: no parameter is called 'kernel.length'; choose from kernel.0.var")
+    ):
         Priors(MODEL, {"kernel.length": LogNormal()})
 
 
-@pytest.mark.parametrize("wrong", [1.0, "LogNormal", [LogNormal(), 2.0], stats.norm()], ids=["number", "text", "mixed", "scipy's"])
+@pytest.mark.parametrize(
+    "wrong", [1.0, "LogNormal", [LogNormal(), 2.0], stats.norm()], ids=["number", "text", "mixed", "scipy's"]
+)
 def test_what_is_no_distribution_is_refused(wrong: Any) -> None:
     with pytest.raises(CovaryError, match="give a distribution from covary.distributions"):
         Priors(MODEL, {"kernel.0.lengthscale": wrong})

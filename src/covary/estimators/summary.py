@@ -145,7 +145,6 @@ def _note(mark: Mark, prior: Any, edge: Any, i: int) -> str:
 def _edges(learned: Any) -> dict[str, np.ndarray]:
     """Which parameters ended at a bound."""
     packing = learned.objective.packing
-    (lower, upper), (low, high) = packing.box(), learned.objective.priors.box(packing)
-    lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+    lower, upper = learned.objective.box
     at = (learned.theta <= lower + 1e-6) | (learned.theta >= upper - 1e-6)
     return {path: at[s.start : s.stop] for s in packing.slots for path in s.paths}

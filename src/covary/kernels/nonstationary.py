@@ -53,10 +53,12 @@ class NeuralNetwork(AbstractKernel):
         return 2 * (self.bias + ((X.x / self.lengthscale) ** 2).sum(1))
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
-        inner = 2 * (self.bias + (X.x / self.lengthscale) @ (Z.x / self.lengthscale).T)
-        norm = jnp.sqrt((1 + self._self(X))[:, None] * (1 + self._self(Z))[None, :])
-        most = 1 - jnp.finfo(X.x.dtype).eps  # rounding may carry the quotient past one, where arcsine ends
-        return 2 / jnp.pi * jnp.arcsin(jnp.clip(inner / norm, -most, most))
+        def unit(V: Inputs) -> Any:
+            tilde = jnp.column_stack([jnp.full(V.rows, 2 * self.bias) ** 0.5, 2**0.5 * V.x / self.lengthscale])
+            return tilde / jnp.sqrt(1 + self._self(V))[:, None]
+
+        most = 1 - jnp.finfo(X.x.dtype).eps  # rounding may carry the product past one, where arcsine ends
+        return 2 / jnp.pi * jnp.arcsin(jnp.clip(unit(X) @ unit(Z).T, -most, most))
 
     def block_diag(self, X: Inputs) -> Any:
         own = self._self(X)

@@ -22,7 +22,6 @@ from covary._memory import check_memory
 from covary._precision import cast, precision
 from covary._threads import blas_threads
 from covary.data import Data
-from covary.distributions import Uniform
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
@@ -34,7 +33,7 @@ from covary.model import Model
 from covary.optimise.base import Result
 from covary.optimise.lbfgs import lbfgs
 from covary.optimise.quasi_newton import quasi_newton
-from covary.parameters import POSITIVE, Packing, bound, parameters
+from covary.parameters import POSITIVE, Packing, parameters
 from covary.selection.objectives import log_evidence_and_grad
 from covary.selection.priors import Priors
 from covary.selection.starts import spread_equal, starting_values, target_scale
@@ -119,9 +118,17 @@ class Objective:
     """Minus (log evidence plus log priors) over the unconstrained vector, for any subset of the rows."""
 
     def __init__(
-        self, packing: Packing, priors: Priors, data: Data, inference: Any, gram: Any, custom: Callable[..., Any] | None = None
+        self,
+        packing: Packing,
+        priors: Priors,
+        data: Data,
+        inference: Any,
+        gram: Any,
+        custom: Callable[..., Any] | None = None,
+        box: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.packing, self.priors, self.data = packing, priors, data
+        self.box = packing.box() if box is None else box
         self.inference, self.gram, self.custom = inference, gram, custom
         self.jitter: float | None = gram.jitter if isinstance(gram, Dense) else None
 
@@ -250,22 +257,22 @@ def learn(
     """
     began = time.monotonic()
     deadline = None if max_time is None else began + max_time
-    model = spread_equal(as_model(model))
-    bind("learn", model, data.take(slice(0, 1)), gram)  # the checks, before any work
+    model = as_model(model)
+    bind("learn", model, data.take(slice(0, 1)) if isinstance(data, Data) else data, gram)  # the checks, before any work
     if isinstance(gram, Dense):
         check_memory("learn", 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
+    model = spread_equal(model)
     attached = Priors(model, priors)
     natural = spread_equal(starting_values(model, data))
-    boxed = _bounded(model, attached, data)
-    packing = Packing(boxed, tie=tie, scale=_scales(model, data))
+    packing = Packing(model, tie=tie, scale=_scales(model, data))
     if packing.size == 0:
         raise fail("learn", "every parameter is fixed", "free one, or call condition directly")
     theta0, centre = packing.pack(model), packing.pack(natural)
-    lower, upper = _box(packing, attached, theta0, centre)
+    lower, upper = _box(packing, attached, data, theta0, centre)
     levels = _levels(data.rows) if coarse and isinstance(gram, Dense) else (data.rows,)
     if isinstance(gram, Dense) and gram.tile is None:
         gram = gram.replace(tile=tile_size(data.rows))
-    problem = Objective(packing, attached, data, inference, gram, objective)
+    problem = Objective(packing, attached, data, inference, gram, objective, (lower, upper))
     rng = np.random.default_rng(key)
     order = rng.permutation(data.rows)
     history: list[tuple[int, float]] = []
@@ -348,35 +355,32 @@ def _cut_short(best: Result, full: Any, start: np.ndarray) -> Result:
     return min(ends, key=lambda r: r.value)
 
 
-def _bounded(model: Any, priors: Priors, data: Data) -> Any:
-    """The model with the noise floor, where neither bounds nor a uniform prior of the user's stand in its place."""
-    noise = parameters(model).get("likelihood.variance")
-    if not isinstance(model.likelihood, Gaussian) or noise is None or noise.mark.fixed or noise.mark.bounds is not None:
-        return model
-    if isinstance(priors.by_path.get("likelihood.variance"), Uniform):
-        return model
-    return bound(model, {"likelihood.variance": (NOISE_FLOOR * target_scale(data) ** 2, np.inf)})
-
-
 def _scales(model: Any, data: Data) -> dict[str, float]:
     """Real parameters of the mean function are measured in units of y's spread."""
     spread = target_scale(data)
     return {path: spread for path, p in parameters(model).items() if path.startswith("mean.") and p.space is not POSITIVE}
 
 
-def _box(packing: Packing, priors: Priors, theta0: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds and uniform priors, and ±12 nats round the data's scale for positive parameters (the start always inside)."""
+def _box(packing: Packing, priors: Priors, data: Data, theta0: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds and uniform priors; elsewhere ±12 nats round the data's scale and the start for positive parameters.
+
+    Gaussian noise stays above its floor, unless bounds or a uniform prior say where it may go.
+    """
     (lower, upper), (low, high) = packing.box(), priors.box(packing)
     lower, upper = np.maximum(lower, low), np.minimum(upper, high)
     if np.any(lower > upper):
         name = packing.names()[int(np.argmax(lower > upper))]
         raise fail("learn", f"the bounds and the uniform prior of {name} have nothing in common", "widen one of them")
+    first, second = np.clip(theta0, lower, upper), np.clip(centre, lower, upper)
     for slot in packing.slots:
         if slot.space is POSITIVE:
             part = slice(slot.start, slot.stop)
             free_low, free_high = np.isneginf(lower[part]), np.isposinf(upper[part])
-            lower[part] = np.where(free_low, np.minimum(centre[part], theta0[part]) - BOX, lower[part])
-            upper[part] = np.where(free_high, np.maximum(centre[part], theta0[part]) + BOX, upper[part])
+            lowest = np.minimum(first[part], second[part]) - BOX
+            if isinstance(packing.model.likelihood, Gaussian) and "likelihood.variance" in slot.paths:
+                lowest = np.where(free_high, np.log(NOISE_FLOOR * target_scale(data) ** 2), lowest)
+            lower[part] = np.where(free_low, lowest, lower[part])
+            upper[part] = np.where(free_high, np.maximum(first[part], second[part]) + BOX, upper[part])
     return lower, upper
 
 
