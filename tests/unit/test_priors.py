@@ -130,7 +130,7 @@ def test_an_unknown_path_is_refused_with_the_paths_there_are() -> None:
     "wrong", [1.0, "LogNormal", [LogNormal(), 2.0], stats.norm()], ids=["number", "text", "mixed", "scipy's"]
 )
 def test_what_is_no_distribution_is_refused(wrong: Any) -> None:
-    with pytest.raises(CovaryError, match="give a distribution from covary.distributions"):
+    with pytest.raises(CovaryError, match=r"give a distribution from covary\.distributions"):
         Priors(MODEL, {"kernel.0.lengthscale": wrong})
 
 

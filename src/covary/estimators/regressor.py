@@ -263,6 +263,6 @@ def _mean(mean: Any, data: Data) -> AbstractMean:
     if callable(mean):
         return Function(mean)
     known = {"zero": Zero(), "constant": Constant(), "linear": Linear(weight=np.zeros(data.X.columns))}
-    if mean not in known:
+    if not isinstance(mean, str) or mean not in known:
         raise fail("GPRegressor", f"mean is {mean!r}", "choose 'zero', 'constant', 'linear', or give a function")
     return known[mean]

@@ -93,7 +93,10 @@ def _short_kernel(kernel: Any) -> str:
     """The kernel with its numbers left out, since they stand in the table."""
     import re
 
-    text = re.sub(r"\([^()]*\)", "()", re.sub(r"(fixed|bounded)\([^()]*\)", "", repr(kernel)))
+    text = repr(kernel)
+    for _ in range(2):  # a number may be bounded and then fixed
+        text = re.sub(r"\b(fixed|bounded)\([^()]*\)", "0", text)
+    text = re.sub(r"\([^()]*\)", "()", text)
     text = re.sub(r"columns=\[([0-9, ]*)\]", r"columns \1", text)
     return re.sub(r"(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
 

@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from covary._checks import CovaryError, check_positive, fail
-from covary._module import STATIC, Mark, Marked, Module, child, static
+from covary._module import STATIC, Mark, Marked, Module, child, static, without_marks
 from covary._precision import precision
 from covary.data import Inputs, as_inputs
 from covary.kernels import tiles
@@ -151,7 +151,7 @@ class AbstractKernel(Module):
         self.check(left)
         self.check(right)
         with precision(left.x.dtype):
-            return np.asarray(_input_gradient(self, left.x, right.x.astype(left.x.dtype)))
+            return np.asarray(_input_gradient(without_marks(self), left.x, right.x.astype(left.x.dtype)))
 
     def on(self, *columns: int) -> AbstractKernel:
         """This kernel on some of the input columns: ``Matern52().on(0, 2)``."""

@@ -93,7 +93,9 @@ class Learned:
     @cached_property
     def hessian(self) -> np.ndarray:
         """The Hessian of minus the objective over the unconstrained vector, by differences of gradients; on first access."""
-        return difference_hessian(self.objective.at(self.objective.data), self.theta, step=1e-3, central=True)
+        data = self.objective.data
+        with blas_threads(data.rows):
+            return difference_hessian(self.objective.at(data), self.theta, step=1e-3, central=True)
 
     @cached_property
     def log_errors(self) -> dict[str, np.ndarray]:
