@@ -98,7 +98,7 @@ def _short_kernel(kernel: Any) -> str:
         text = re.sub(r"\b(fixed|bounded)\([^()]*\)", "0", text)
     text = re.sub(r"\([^()]*\)", "()", text)
     text = re.sub(r"columns=\[([0-9, ]*)\]", r"columns \1", text)
-    return re.sub(r"(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
+    return re.sub(r"(?<!\*\* )(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
 
 
 def _rows(estimator: Any) -> list[Row]:

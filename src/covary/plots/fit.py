@@ -99,21 +99,22 @@ def _maps(posterior: Any, ax: Any, names: Any, margin: float) -> Any:
     u, v = (np.linspace(low[i] - pad[i], high[i] + pad[i], 80) for i in range(2))
     mesh = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
     prediction = posterior.predict(mesh)
-    for one, values, title, colours in (
-        (axes[0], prediction.f.mean, "mean", "viridis"),
-        (axes[1], prediction.f.std, "standard deviation of the function", "cividis"),
+    span = drawn_range(prediction.f.mean, y)
+    for one, values, title, colours, (least, most) in (
+        (axes[0], prediction.f.mean, "mean", "viridis", span),
+        (axes[1], prediction.f.std, "standard deviation of the function", "cividis", drawn_range(prediction.f.std)),
     ):
-        drawn = one.contourf(u, v, values.reshape(80, 80), levels=24, cmap=colours)
+        drawn = one.contourf(u, v, values.reshape(80, 80), levels=np.linspace(least, most, 25), cmap=colours)
         one.figure.colorbar(drawn, ax=one)
         one.set_title(title, fontsize=10)
         one.set_xlabel(_name(names, 0))
         one.set_ylabel(_name(names, 1))
-    span = drawn_range(prediction.f.mean, y)
     axes[0].scatter(x[:, 0], x[:, 1], c=y, cmap="viridis", vmin=span[0], vmax=span[1], s=18, edgecolors="white", linewidths=0.6)
     axes[1].scatter(x[:, 0], x[:, 1], s=8, color="white", edgecolors=INK, linewidths=0.4)
     return ax
 
 
-def drawn_range(mean: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """One colour range for the map and the data on it."""
-    return float(min(mean.min(), y.min())), float(max(mean.max(), y.max()))
+def drawn_range(*values: np.ndarray) -> tuple[float, float]:
+    """One colour range for a map and the data on it; never of width zero."""
+    least, most = min(float(v.min()) for v in values), max(float(v.max()) for v in values)
+    return (least, most) if most > least else (least - 0.5, most + 0.5)
