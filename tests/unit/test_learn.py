@@ -202,12 +202,12 @@ def test_summands_that_differ_are_left_alone() -> None:
 
 
 @pytest.mark.parametrize("rows", [60, 820])
-def test_a_time_limit_returns_quickly_with_what_there_is(rows: int, large: Data, plain: Learned) -> None:
+def test_a_time_limit_returns_quickly_with_what_there_is(rows: int, large: Data) -> None:
     data, model = (DATA, MODEL) if rows == 60 else (large, LARGE)
     log_evidence_and_grad(model, data)  # compiled before the clock starts
     began = time.monotonic()
     got = learn(model, data, n_restarts=50, max_time=0.05)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 10.0
     assert got.status in ("out of time", "converged")
     assert len(got.restarts) < 51
     assert got.value >= log_evidence(model, data) - 1e-9
@@ -326,13 +326,16 @@ def test_a_custom_objective_written_with_jax(plain: Learned) -> None:
         return -0.5 * (t.quad + t.logdet + data.rows * jnp.log(2 * jnp.pi))
 
     got = learn(MODEL, DATA, objective=evidence)
-    assert seen
+    assert seen == [60]  # traced once
     assert got.value == pytest.approx(plain.value, abs=0.01)
     assert got.value == pytest.approx(log_evidence(got, DATA), abs=1e-8)
 
 
-def test_a_custom_objective_decides_what_is_best() -> None:
+@pytest.mark.parametrize("branches", [False, True], ids=["compiled", "branches on numbers"])
+def test_a_custom_objective_decides_what_is_best(branches: bool) -> None:
     def nearest(model: Any, data: Data) -> Any:
+        if branches and model.kernel.variance < 0:
+            return jnp.inf
         return -((jnp.log(model.kernel.variance) - 1.0) ** 2) - (jnp.log(model.likelihood.variance) + 2.0) ** 2
 
     got = learn(MODEL, DATA, objective=nearest)

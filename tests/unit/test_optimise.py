@@ -155,15 +155,15 @@ def test_a_deadline_in_the_past_returns_the_start(name: str) -> None:
 @both
 def test_a_deadline_on_the_way_returns_the_best_so_far(name: str) -> None:
     def slow(x: np.ndarray) -> tuple[float, np.ndarray]:
-        time.sleep(0.02)
+        time.sleep(0.05)
         return rosenbrock(x)
 
     function, seen = counted(slow)
     began = time.monotonic()
-    got = run(name, function, [-1.2, 1.0], tolerance=1e-10, deadline=began + 0.2)
+    got = run(name, function, [-1.2, 1.0], tolerance=1e-10, deadline=began + 0.4)
     assert got.status == "out of time"
-    assert time.monotonic() - began < 2.0
-    assert 1 < got.steps < 30
+    assert time.monotonic() - began < 5.0
+    assert 1 < got.steps < 12
     assert got.value == min(rosenbrock(x)[0] for x in seen) < rosenbrock(np.array([-1.2, 1.0]))[0]
 
 

@@ -194,6 +194,7 @@ class DenseBound(AbstractBound):
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         self.workspace = workspace
         self._K: dict[int, np.ndarray] = {}
+        self._level: float | None = None
 
     @property
     def kernel(self) -> Any:
@@ -284,7 +285,15 @@ class DenseBound(AbstractBound):
         mean = Ks.T @ alpha
         if not variance:
             return mean, None
-        return mean, np.maximum(tiles.diag(self.kernel, X) - factor._reduction(Ks), 0.0)
+        return mean, np.maximum(self.prior_diag(X) - factor._reduction(Ks), 0.0)
+
+    def prior_diag(self, X: Inputs) -> np.ndarray:
+        """k(x, x) at new inputs; of a stationary kernel one number, kept."""
+        if not self.kernel.traits.stationary:
+            return tiles.diag(self.kernel, X)
+        if self._level is None:
+            self._level = float(tiles.diag(self.kernel, self.X.take(slice(0, 1)))[0])
+        return np.full(X.rows, self._level, X.x.dtype)
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
         Ks = tiles.cross(self.kernel, self.X, X)

@@ -44,12 +44,11 @@ class Lapack:
     @staticmethod
     def half_solve(L: np.ndarray, B: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
         """L⁻¹ B."""
+        if B.ndim == 1 or B.shape[1] == 1:  # one column: no reason to wake a second thread
+            (trsv,) = linalg.get_blas_funcs(("trsv",), (L, B))
+            return trsv(L, B.ravel(), lower=1).reshape(B.shape)
         (trsm,) = linalg.get_blas_funcs(("trsm",), (L, B))
-        return (
-            trsm(1.0, L, B, side=0, lower=1, overwrite_b=int(overwrite))
-            if B.ndim == 2
-            else trsm(1.0, L, B[:, None], side=0, lower=1)[:, 0]
-        )
+        return trsm(1.0, L, B, side=0, lower=1, overwrite_b=int(overwrite))
 
     @staticmethod
     def full(lower: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from covary.data import Inputs
 SMALL, LARGE = 256, 512  # the two sizes of a tile
 THIN, WIDE = 16, 1024  # a few rows against many: the shape of a prediction at a point
 ROWS = 256  # blocks of rows, for functions of one row
+ALONE = 200_000  # entries that one thread computes sooner than a second one starts
 
 traces = {"tile": 0, "pull": 0}  # how often each was traced; read by the tests
 
@@ -81,8 +82,8 @@ def padded(X: Inputs, multiple: int) -> Inputs:
     return X.take(rows)
 
 
-def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any) -> list[Any]:
-    """Apply ``work`` to every item, in order, on a few threads, each inside the precision scope."""
+def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any, entries: int) -> list[Any]:
+    """Apply ``work`` to every item of so many entries, in order, each inside the precision scope; on threads if it pays."""
     items = list(items)
     device = host_device()
 
@@ -90,7 +91,7 @@ def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any) -> list[A
         with precision(dtype), jax.default_device(device):
             return work(item)
 
-    count = min(threads(), len(items))
+    count = min(threads(), len(items)) if len(items) * entries > ALONE else 1
     if count <= 1:
         return [scoped(item) for item in items]
     with ThreadPoolExecutor(count) as pool:
@@ -118,7 +119,7 @@ def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None, tile: int 
         part = np.asarray(_tile(bare, full.take(slice(j, j + size)), full.take(slice(i, i + size))))
         out[i:i_end, j:j_end] = part[: j_end - j, : i_end - i].T
 
-    _run(work, _lower_pairs(n, size), dtype)
+    _run(work, _lower_pairs(n, size), dtype, size * size)
     return out
 
 
@@ -151,7 +152,7 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
         tile = np.asarray(_tile(bare, full_z.take(slice(j, j + columns)), full_x.take(slice(i, i + rows))))
         out[i:i_end, j:j_end] = tile[: j_end - j, : i_end - i].T
 
-    _run(work, [(a, b) for b in _spans(m, columns) for a in _spans(n, rows)], dtype)
+    _run(work, [(a, b) for b in _spans(m, columns) for a in _spans(n, rows)], dtype, rows * columns)
     return out
 
 
@@ -164,7 +165,7 @@ def diag(kernel: Any, X: Inputs, tile: int | None = None) -> np.ndarray:
         with precision(dtype), jax.default_device(host_device()):
             return np.full(n, np.asarray(_tile(bare, first, first))[0, 0], dtype)
     full = padded(X, ROWS)
-    parts = _run(lambda s: np.asarray(_diag(bare, full.take(slice(s[0], s[0] + ROWS)))), _spans(n, ROWS), dtype)
+    parts = _run(lambda s: np.asarray(_diag(bare, full.take(slice(s[0], s[0] + ROWS)))), _spans(n, ROWS), dtype, ROWS)
     return np.concatenate(parts)[:n]
 
 
@@ -212,7 +213,7 @@ def pull_gram(
         weight = 1.0 if i == j else 2.0  # the mirrored block
         return jax.tree_util.tree_map(lambda v: weight * np.asarray(v), bar)
 
-    return total(_run(work, _lower_pairs(n, size), dtype))
+    return total(_run(work, _lower_pairs(n, size), dtype, size * size))
 
 
 def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
@@ -228,7 +229,7 @@ def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, n
         return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
 
     pairs = [(a, b) for a in _spans(n, SMALL) for b in _spans(m, SMALL)]
-    parts = _run(work, pairs, dtype)
+    parts = _run(work, pairs, dtype, SMALL * SMALL)
     x_bar = np.zeros_like(X.x)
     for ((i, i_end), _), (_, rows) in zip(pairs, parts, strict=True):
         x_bar[i:i_end] += rows
@@ -245,7 +246,7 @@ def pull_diag(kernel: Any, X: Inputs, g: np.ndarray) -> Any:
         part[: span[1] - span[0]] = g[span[0] : span[1]]
         return jax.tree_util.tree_map(np.asarray, _diag_pull(bare, full.take(slice(span[0], span[0] + ROWS)), part))
 
-    return total(_run(work, _spans(X.rows, ROWS), dtype))
+    return total(_run(work, _spans(X.rows, ROWS), dtype, ROWS))
 
 
 def map_rows(function: Any, parameters: Any, *rows: Any) -> Any:
@@ -261,7 +262,7 @@ def map_rows(function: Any, parameters: Any, *rows: Any) -> Any:
         return jax.tree_util.tree_map(lambda v: np.asarray(v)[: span[1] - span[0]], out)
 
     dtype = dtype if np.issubdtype(dtype, np.floating) else np.float64
-    parts = _run(work, _spans(n, ROWS), dtype)
+    parts = _run(work, _spans(n, ROWS), dtype, ROWS)
     return jax.tree_util.tree_map(lambda *blocks: np.concatenate(blocks), *parts)
 
 
@@ -275,7 +276,7 @@ def pull_rows(function: Any, parameters: Any, rows: tuple[Any, ...], bars: Any) 
         out = _compiled_rows_pull(function)(parameters, tuple(blocks), cotangents)
         return jax.tree_util.tree_map(np.asarray, out)
 
-    return total(_run(work, _spans(n, ROWS), np.asarray(rows[0]).dtype))
+    return total(_run(work, _spans(n, ROWS), np.asarray(rows[0]).dtype, ROWS))
 
 
 def _pad_rows(block: np.ndarray, *, zero: bool = False) -> np.ndarray:

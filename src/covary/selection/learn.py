@@ -137,20 +137,26 @@ class Objective:
     def evidence(self, model: Any, data: Data, workspace: dict[str, Any]) -> tuple[float, np.ndarray]:
         """The value and its gradient over the vector, without priors."""
         if self.custom is not None:
-            return self.by_autodiff(model, data)
+            return self.by_autodiff(model, data, workspace)
         value, gradient = log_evidence_and_grad(
             model, data, inference=self.inference, gram=self.gram, fixed_jitter=self.jitter, workspace=workspace
         )
         return value, self.packing.pull(model, gradient)
 
-    def by_autodiff(self, model: Any, data: Data) -> tuple[float, np.ndarray]:
-        """A user's objective, differentiated by JAX."""
+    def by_autodiff(self, model: Any, data: Data, workspace: dict[str, Any]) -> tuple[float, np.ndarray]:
+        """A user's objective, differentiated by JAX; compiled once, unless it branches on numbers."""
         method = getattr(self.custom, "value_and_grad", None)
         if method is not None:
             value, gradient = method(model, data)
         else:
             with precision(data.dtype):
-                value, gradient = jax.value_and_grad(lambda m: self.custom(m, data))(cast(model, data.dtype))  # type: ignore[misc]
+                plain = jax.value_and_grad(lambda m: self.custom(m, data))  # type: ignore[misc]
+                function = workspace.setdefault("objective", jax.jit(plain))
+                try:
+                    value, gradient = function(cast(model, data.dtype))
+                except jax.errors.ConcretizationTypeError:
+                    workspace["objective"] = plain
+                    value, gradient = plain(cast(model, data.dtype))
         return float(value), self.packing.pull(model, gradient)
 
     def at(self, data: Data) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
