@@ -68,6 +68,11 @@ class Others:
         return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
+def say(text: str) -> None:
+    """A line of progress, so that a long run that fails has not been for nothing."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def seconds(function: Callable[[], Any]) -> float:
     """How long one call takes."""
     began = time.perf_counter()

@@ -47,6 +47,11 @@ class Table:
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
 
+    def __post_init__(self) -> None:
+        wrong = [row for row in self.rows if len(row) != len(self.columns)]
+        if wrong:
+            raise ValueError(f"{self.title}: a row has {len(wrong[0])} cells but there are {len(self.columns)} columns")
+
     def markdown(self) -> str:
         """The table in Markdown, its columns aligned so that the plain text can be read too."""
         lines = grid(self.columns, self.rows)

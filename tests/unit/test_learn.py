@@ -306,7 +306,7 @@ def test_coarse_to_fine_ends_where_the_plain_search_does(large: Data) -> None:
     assert got.value == pytest.approx(full.value, abs=0.1)
     assert got.value == pytest.approx(log_evidence(got, large), abs=1e-7)
     fine = [rows for rows, _ in got.history].count(820)
-    assert fine < len(full.history)  # that is what the coarse level is for
+    assert fine <= 8 < len(full.history)  # the Hessian handed on from the coarse level saves most of the search
     assert [rows for rows, _ in got.history] == sorted(rows for rows, _ in got.history)
     assert got.restarts[0].value < got.value  # of 400 rows
 

@@ -36,11 +36,15 @@ class Recorder:
         self.function, self.deadline, self.note = function, deadline, note
         self.steps = 0
         self.best: tuple[float, np.ndarray, np.ndarray] | None = None
+        self.last: tuple[np.ndarray, tuple[float, np.ndarray]] | None = None
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        if self.last is not None and np.array_equal(self.last[0], x):
+            return self.last[1]  # optimisers ask for their start again
         if self.deadline is not None and self.best is not None and time.monotonic() > self.deadline:
             raise OutOfTime
         value, gradient = self.function(x)
+        self.last = (x.copy(), (value, gradient.copy()))
         self.steps += 1
         if np.isfinite(value) and (self.best is None or value < self.best[0]):
             self.best = (value, x.copy(), gradient.copy())

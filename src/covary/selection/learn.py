@@ -290,10 +290,8 @@ def learn(
         return problem.at(part), lambda value: history.append((rows, -value))
 
     function, note = on(levels[0])
-    if not np.isfinite(function(theta0)[0]):
+    if not np.isfinite(function(np.clip(theta0, lower, upper))[0]):
         problem.jitter = _needed_jitter(model, data, inference, gram)
-        gram = problem.gram
-        function, note = on(levels[0])
     points = [theta0, *(packing.pack(as_model(s)) for s in starts)]
     points += [np.clip(p, lower, upper) for p in _restarts(theta0, centre, packing, n_restarts, rng)]
     results = []
