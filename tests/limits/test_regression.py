@@ -148,3 +148,11 @@ def test_evidence_is_a_density_over_targets() -> None:
     u, v = np.meshgrid(grid, grid)
     pairs = np.stack([u.ravel(), v.ravel()])
     assert np.exp(shift - 0.5 * (pairs * np.linalg.solve(K, pairs)).sum(0)).sum() * step**2 == pytest.approx(1.0, abs=1e-6)
+
+
+def test_repeated_rows_without_noise_are_not_factorised_by_luck() -> None:
+    """Two different targets at one input and no noise: jitter is added and told, and the mean lies between them."""
+    model = Model(GP(1.0 * Matern52()), likelihood=Gaussian(fixed(0.0)))
+    post = condition(model, Data(np.vstack([X, X]), np.concatenate([Y, Y + 0.1])))
+    assert post.factor.jitter > 0
+    np.testing.assert_allclose(post.predict(X).f.mean, Y + 0.05, atol=0.02)

@@ -251,8 +251,9 @@ class DenseBound(AbstractBound):
             diagonal = np.einsum("ii->i", buffer)
             scale = float(np.mean(diagonal)) if scale is None else scale
             diagonal += np.asarray(sites.variance) + jitter * scale
+            level = float(diagonal.max())
             L = Lapack.cholesky(buffer)
-            if L is not None and np.all(np.isfinite(np.einsum("ii->i", L))):
+            if L is not None and sound(L, level):
                 return NoiseFactor(L, sites, self.basis, jitter * scale)
             if fixed_jitter is not None:
                 raise NotPositiveDefinite("gram.Dense: K + noise has no Cholesky factor at these parameters.")
@@ -302,6 +303,13 @@ class DenseBound(AbstractBound):
 
     def cross_solve(self, X: Inputs, B: Any) -> np.ndarray:
         return tiles.cross(self.kernel, self.X, X).T @ B
+
+
+def sound(L: np.ndarray, level: float) -> bool:
+    """Whether every pivot of a Cholesky factor stands clear of rounding; one that does not is luck, not a factor."""
+    pivots = np.einsum("ii->i", L)
+    least = np.finfo(L.dtype).eps * max(10.0, len(pivots) ** 0.5) * level
+    return bool(np.isfinite(pivots).all() and float(pivots.min()) ** 2 > least)
 
 
 def _fast(alpha: np.ndarray, shift: np.ndarray, bars: Bars, R: np.ndarray) -> tuple[Cotangent, Any, Any]:

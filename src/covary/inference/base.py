@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from covary._checks import fail
 from covary._module import Module
 from covary.data import Data
 from covary.gram.base import AbstractBound
@@ -35,6 +36,14 @@ class AbstractInference(Module):
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
         """The gradient of the evidence, in the model's shape (and over the inducing inputs, if any)."""
         raise NotImplementedError
+
+
+def check_plain(who: str, data: Data) -> None:
+    """Approximate inferences take one observation per row, and know nothing of known noise or weights."""
+    if data.y.ndim != 1:
+        raise fail(who, f"y has {data.y.shape[1]} columns", "give one observation per row")
+    if data.noise_variance is not None or data.weight is not None:
+        raise fail(who, "the data carry known noise variances or weights", "use inference=Exact() with a Gaussian likelihood")
 
 
 def shaped(model: Any, kernel: Any, mean: Any, likelihood: Any) -> Any:

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
 from covary._module import static
 from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
-from covary.inference.base import AbstractInference, Solved, shaped, zeros_like
+from covary.inference.base import AbstractInference, Solved, check_plain, shaped, zeros_like
 from covary.sites import Diagonal
 
 
@@ -43,8 +42,7 @@ class EP(AbstractInference):
     tolerance: float = static(1e-11)
 
     def solve(self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None) -> Solved:
-        if data.y.ndim != 1:
-            raise fail("inference.EP", f"y has {data.y.shape[1]} columns", "give one observation per row")
+        check_plain("inference.EP", data)
         prior_mean = model.mean.evaluate(data.X)
         tau, nu = np.zeros_like(data.y), np.zeros_like(data.y)  # algorithm 3.5, line 2
         if bound.basis is not None:

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import NotPositiveDefinite, fail
+from covary._checks import NotPositiveDefinite
 from covary._module import static
 from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
-from covary.inference.base import AbstractInference, Solved, shaped, zeros_like
+from covary.inference.base import AbstractInference, Solved, check_plain, shaped, zeros_like
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
 from covary.sites import Diagonal, Softmax
 
@@ -102,8 +102,7 @@ class Laplace(AbstractInference):
 
 
 def _view(model: Any, data: Data) -> Any:
-    if data.y.ndim != 1:
-        raise fail("inference.Laplace", f"y has {data.y.shape[1]} columns", "give one observation per row")
+    check_plain("inference.Laplace", data)
     mean = model.mean.evaluate(data.X)
     return (_Many if isinstance(model.likelihood, SoftmaxLikelihood) else _One)(model.likelihood, data.y, mean)
 

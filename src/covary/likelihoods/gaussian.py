@@ -9,7 +9,7 @@ import numpy as np
 
 from covary._checks import check_positive
 from covary.data import Data
-from covary.likelihoods.base import AbstractLikelihood, Moments
+from covary.likelihoods.base import AbstractLikelihood, Moments, Tilted
 from covary.parameters import positive
 from covary.sites import Noise
 
@@ -42,6 +42,13 @@ class Gaussian(AbstractLikelihood):
     def pull_sites(self, data: Data, bar: np.ndarray) -> Gaussian:
         """The gradient over the noise variance, from one over the sites."""
         return self.replace(variance=float((bar if data.weight is None else bar / data.weight).sum()))
+
+    def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Tilted:
+        """The product of two Gaussians (R&W, eqs. A.7, A.8)."""
+        noise = np.asarray(self.variance, mean.dtype)
+        both = variance + noise
+        log_z = -0.5 * (np.log(2 * np.pi * both) + (y - mean) ** 2 / both)
+        return Tilted(log_z, mean + variance / both * (y - mean), variance * noise / both)
 
     def predictive(self, mean: np.ndarray, variance: np.ndarray) -> Moments:
         return Moments(mean, variance + np.asarray(self.variance, variance.dtype))

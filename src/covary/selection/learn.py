@@ -101,14 +101,14 @@ class Learned:
     def log_errors(self) -> dict[str, np.ndarray]:
         """Standard errors of the unconstrained parameters (logarithms of positive ones) by path, from the Hessian.
 
-        A direction along which the objective does not curve has no error bar: infinity.
+        Parameters along which the objective does not curve have no error bar: infinity.
         """
         packing = self.objective.packing
         values, vectors = np.linalg.eigh((self.hessian + self.hessian.T) / 2)
-        inverse = np.where(values > 1e-8 * max(values.max(initial=0.0), 1e-300), 1 / np.maximum(values, 1e-300), np.inf)
-        with np.errstate(invalid="ignore"):
-            weight = vectors**2
-            spread = np.where(weight > 1e-12, weight * inverse, 0.0).sum(1)
+        curved = values > 1e-8 * max(values.max(initial=0.0), 1e-300)
+        weight = vectors**2
+        spread = (weight[:, curved] / values[curved]).sum(1)
+        spread[(weight[:, ~curved] > 0.01).any(1)] = np.inf
         out = {}
         for slot in packing.slots:
             errors = np.sqrt(spread[slot.start : slot.stop]) * packing.scale.get(slot.paths[0], 1.0)
