@@ -23,7 +23,7 @@ def bind(who: str, model: Any, data: Any, gram: AbstractGram, workspace: dict[st
     if not isinstance(data, Data):
         raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
     model.prior.check(data.X)
-    if isinstance(gram, Dense):
+    if isinstance(gram, Dense) and workspace is None:  # whoever lends a buffer has asked before
         check_memory(who, 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
     return gram.bind(model.prior.kernels, data.X, model.prior.basis, workspace)
 

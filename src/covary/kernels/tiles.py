@@ -59,8 +59,8 @@ def _diag_pull(kernel: Any, X: Inputs, g: Any) -> Any:
 
 
 def tile_size(rows: int) -> int:
-    """The tile for this many rows: small up to 1,024, so that cross-validation and subsets share what was compiled."""
-    return SMALL if rows <= 1024 else LARGE
+    """The tile for this many rows: small up to 768, so that small problems share what was compiled."""
+    return SMALL if rows <= 768 else LARGE
 
 
 def host_device() -> Any:
