@@ -105,6 +105,7 @@ def run(smoke: bool = False) -> Report:
     text = (
         "Every library fits the same model (zero mean, one variance, eight length-scales, noise) from the same start, each\n"
         "in a process of its own; import and data are not counted. covary cold is the first fit of a process, with everything\n"
-        "that is compiled; warm is the best of five more. The peers' times are of their first fit; GPJax compiles inside it."
+        "that is compiled, the better of two processes (one before the peers, one after); warm is the best of five more. The\n"
+        "peers take long and are run once, so what others did meanwhile tells against them; GPJax compiles inside its fit."
     )
     return Report("The whole fit", text, tables, bars)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 FEW_ROWS = 600
@@ -17,17 +18,23 @@ _lock = threading.Lock()
 _held: dict[str, Any] = {"count": 0, "limit": None}
 
 
+@cache
+def _controller() -> Any:
+    """The BLAS libraries of this process, looked up once (5 ms)."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
 @contextmanager
 def blas_threads(rows: int) -> Iterator[None]:
     """Inside the block BLAS uses one thread if there are few rows; the setting before is put back at the end."""
     if rows > FEW_ROWS:
         yield
         return
-    from threadpoolctl import ThreadpoolController
-
     with _lock:
         if _held["count"] == 0:
-            _held["limit"] = ThreadpoolController().limit(limits=1, user_api="blas")
+            _held["limit"] = _controller().limit(limits=1, user_api="blas")
             _held["limit"].__enter__()
         _held["count"] += 1
     try:

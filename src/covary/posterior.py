@@ -10,6 +10,7 @@ import numpy as np
 from covary._checks import NotPositiveDefinite, fail
 from covary._memory import check_memory
 from covary._precision import precision
+from covary._threads import blas_threads
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.linalg import Lapack
 from covary.prediction import Prediction, Spread
@@ -81,7 +82,7 @@ class Posterior:
     def mean(self, X: Any) -> np.ndarray:
         """The posterior mean of f at new inputs, without its variance (O(n) per row)."""
         inputs = self._inputs(X, "Posterior.mean")
-        with precision(self.data.dtype):
+        with precision(self.data.dtype), blas_threads(self.data.rows):
             return np.concatenate([self._latent(part, False)[0] for part in self._chunks(inputs)])
 
     def _chunks(self, X: Inputs) -> list[Inputs]:
@@ -100,7 +101,7 @@ class Posterior:
             Also the joint covariance (m, m); this one is not chunked, and refused if it cannot fit.
         """
         inputs = self._inputs(X, "Posterior.predict")
-        with precision(self.data.dtype):
+        with precision(self.data.dtype), blas_threads(self.data.rows):
             parts = [self._latent(part) for part in self._chunks(inputs)]
             mean = np.concatenate([p[0] for p in parts])
             variance = np.concatenate([np.asarray(p[1]) for p in parts])

@@ -7,6 +7,7 @@ from typing import Any
 from covary._checks import fail
 from covary._memory import check_memory
 from covary._precision import precision
+from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractBound, AbstractGram
 from covary.gram.dense import Dense
@@ -57,5 +58,5 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     """
     model = as_model(model)
     bound = bind("condition", model, data, gram)
-    with precision(data.dtype):
+    with precision(data.dtype), blas_threads(data.rows):
         return Posterior(model, data, bound, inference.solve(model, data, bound))

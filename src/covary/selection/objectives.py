@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from covary._precision import precision
+from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
@@ -26,7 +27,7 @@ def log_evidence(model: Model, data: Data, *, inference: AbstractInference = Exa
     """
     model = as_model(model)
     bound = bind("log_evidence", model, data, gram)
-    with precision(data.dtype):
+    with precision(data.dtype), blas_threads(data.rows):
         return inference.solve(model, data, bound).log_evidence
 
 
@@ -52,7 +53,7 @@ def log_evidence_and_grad(
     """
     model = as_model(model)
     bound = bind("log_evidence_and_grad", model, data, gram, workspace)
-    with precision(data.dtype):
+    with precision(data.dtype), blas_threads(data.rows):
         if isinstance(inference, Exact) and on_device(gram):
             return traced_log_evidence_and_grad(model, data, jitter=fixed_jitter or 0.0)
         solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter)
