@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -82,6 +82,12 @@ def padded(X: Inputs, multiple: int) -> Inputs:
     return X.take(rows)
 
 
+@cache
+def _pool(process: int, count: int) -> ThreadPoolExecutor:
+    """The threads of this process (a forked one gets its own): starting them anew costs as much as a tile."""
+    return ThreadPoolExecutor(count, thread_name_prefix="covary-tiles")
+
+
 def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any, entries: int) -> list[Any]:
     """Apply ``work`` to every item of so many entries, in order, each inside the precision scope; on threads if it pays."""
     items = list(items)
@@ -94,8 +100,7 @@ def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any, entries: 
     count = min(threads(), len(items)) if len(items) * entries > ALONE else 1
     if count <= 1:
         return [scoped(item) for item in items]
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(scoped, items))
+    return list(_pool(os.getpid(), count).map(scoped, items))
 
 
 def _spans(rows: int, step: int) -> list[tuple[int, int]]:
