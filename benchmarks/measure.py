@@ -86,13 +86,18 @@ def interleaved(
     *,
     prepare: Mapping[str, Callable[[], Any]] | None = None,
     warm: int = 1,
+    budget: float = 60.0,
 ) -> dict[str, float]:
     """The best time of each function over rounds in which all take turns, so that a busy moment hits all alike.
 
-    ``prepare[name]`` is called, untimed, before each call; ``warm`` rounds are not counted.
+    ``prepare[name]`` is called, untimed, before each call; ``warm`` rounds are not counted; after three rounds no new one
+    begins once ``budget`` seconds are spent.
     """
     best = dict.fromkeys(functions, float("inf"))
+    until = time.monotonic() + budget
     for turn in range(warm + repeats):
+        if turn >= warm + 3 and time.monotonic() > until:
+            break
         for name, function in functions.items():
             if prepare and name in prepare:
                 prepare[name]()
