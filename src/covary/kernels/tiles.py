@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from covary._module import without_marks
@@ -34,10 +35,14 @@ def _tile(kernel: Any, X: Inputs, Z: Inputs) -> Any:
 
 
 @jax.jit
-def _pull(kernel: Any, X: Inputs, Z: Inputs, G: Any, scale: Any, low_rank: Any) -> Any:
+def _pull(kernel: Any, X: Inputs, Z: Inputs, G: Any, scale: Any, low_rank: Any, diagonal: Any) -> Any:
+    """The gradient of a block and its mirror image; of a diagonal block only one triangle is read."""
     traces["pull"] += 1
     left_x, right_x, left_z, right_z = low_rank
+    row, column = jax.lax.broadcasted_iota(int, G.shape, 0), jax.lax.broadcasted_iota(int, G.shape, 1)
     G = scale * G + 0.5 * (left_x @ right_z.T + right_x @ left_z.T)
+    inside = jnp.where(column > row, 2.0, jnp.where(column == row, 1.0, 0.0)) * diagonal + 2.0 * (1 - diagonal)
+    G = jnp.where(inside > 0, inside.astype(G.dtype) * G, 0.0)
     return jax.vjp(lambda k: k.block(X, Z), kernel)[1](G)[0]
 
 
@@ -204,19 +209,14 @@ def pull_gram(
         if G is None:
             block = empty
         else:
-            part = G[i:i_end, j:j_end].T
-            if i == j:
-                part = np.triu(part)
-                part = part + np.triu(part, 1).T
-            block = part
+            part = block = G[i:i_end, j:j_end].T
             if part.shape != (size, size):
                 block = np.zeros((size, size), dtype)
                 block[: j_end - j, : i_end - i] = part
         rows, cols = slice(i, i + size), slice(j, j + size)
         low_rank = (sides[0][cols], sides[1][cols], sides[0][rows], sides[1][rows])
-        bar = _pull(bare, full.take(cols), full.take(rows), block, level, low_rank)
-        weight = 1.0 if i == j else 2.0  # the mirrored block
-        return jax.tree_util.tree_map(lambda v: weight * np.asarray(v), bar)
+        bar = _pull(bare, full.take(cols), full.take(rows), block, level, low_rank, np.asarray(float(i == j), dtype))
+        return jax.tree_util.tree_map(np.asarray, bar)
 
     return total(_run(work, _lower_pairs(n, size), dtype, size * size))
 
