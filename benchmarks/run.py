@@ -28,7 +28,7 @@ def main() -> int:
     measure.patience = options.wait
     print(f"{machine()}\n{versions()}\n")
     failed = 0
-    for name in options.only or SCRIPTS:
+    for name in options.only or (*SCRIPTS, *["defaults"] * options.smoke):  # in earnest it takes hours: benchmarks/defaults.py
         if options.wait:
             measure.settle()
         began = time.perf_counter()

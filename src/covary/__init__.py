@@ -15,8 +15,11 @@ The trunk::
 
 from typing import TYPE_CHECKING, Any
 
+from covary._version import __version__ as __version__
 from covary.data import Data as Data
 from covary.data import Inputs as Inputs
+from covary.files import load as load
+from covary.files import save as save
 from covary.inference.condition import condition as condition
 from covary.model import GP as GP
 from covary.model import Model as Model
@@ -28,8 +31,6 @@ from covary.selection.objectives import log_evidence_and_grad as log_evidence_an
 if TYPE_CHECKING:
     from covary.estimators.regressor import GPRegressor as GPRegressor
 
-__version__ = "0.1.0"
-
 __all__ = [
     "GP",
     "Data",
@@ -39,9 +40,11 @@ __all__ = [
     "condition",
     "enable_cache",
     "learn",
+    "load",
     "log_evidence",
     "log_evidence_and_grad",
     "sample_prior",
+    "save",
 ]
 
 

@@ -20,9 +20,11 @@ def free_memory() -> int:
         pass
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
         if limit != "max":
-            free = min(free, int(limit) - used)
+            used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+            stat = dict(line.split() for line in Path("/sys/fs/cgroup/memory.stat").read_text().splitlines())
+            cached = int(stat.get("inactive_file", 0)) + int(stat.get("active_file", 0))  # given back when asked for
+            free = min(free, int(limit) - used + cached)
     except (OSError, ValueError):
         pass
     return free
@@ -32,4 +34,4 @@ def check_memory(who: str, needed: int, do: str) -> None:
     """Refuse, with the number of GiB, what cannot fit."""
     free = free_memory()
     if needed > free:
-        raise NotEnoughMemory(f"{who}: this needs {needed / GIB:.1f} GiB and {free / GIB:.1f} GiB are free; {do}.")
+        raise NotEnoughMemory(f"{who}: this needs {needed / GIB:,.1f} GiB and {free / GIB:,.1f} GiB are free; {do}.")

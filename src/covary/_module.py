@@ -50,6 +50,12 @@ class Marked:
     value: Any
     mark: Mark
 
+    def __repr__(self) -> str:
+        inner = repr(self.value)
+        if self.mark.bounds is not None:
+            inner = f"bounded({inner}, {self.mark.bounds[0]!r}, {self.mark.bounds[1]!r})"
+        return f"fixed({inner})" if self.mark.fixed else inner
+
 
 def is_array(value: Any) -> bool:
     """Whether a value is an array or an array-like tracer."""

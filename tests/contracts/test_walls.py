@@ -72,8 +72,9 @@ def test_exact_with_known_noise_weights_and_two_outputs() -> None:
     model = Model(GP(KERNEL), likelihood=Gaussian(0.05))
     known, weight = RNG.uniform(0.01, 0.1, 24), RNG.uniform(0.5, 3.0, 24)
     data = Data(X, np.column_stack([Y, Y**2]), known, weight)
-    A = KERNEL.gram(X) + np.diag(0.05 / weight + known)
-    expected = normal_log_density(Y, A) + normal_log_density(Y**2, A)
+    A = KERNEL.gram(X) + np.diag((0.05 + known) / weight)
+    repeats = ((weight - 1) * np.log(2 * np.pi * (0.05 + known)) + np.log(weight)).sum()  # two outputs, half each
+    expected = normal_log_density(Y, A) + normal_log_density(Y**2, A) - repeats
     assert log_evidence(model, data) == pytest.approx(expected, abs=1e-9)
     slopes_agree(model, data)
     mean = condition(model, data).predict(XS).f.mean

@@ -168,11 +168,11 @@ def test_one_column_of_outputs_is_one_output_of_shape_n_1(line: GPRegressor) -> 
     assert got.log_marginal_likelihood_ == pytest.approx(flat.log_marginal_likelihood_, abs=1e-6)
 
 
-def test_known_noise_is_added_and_weights_divide_the_learned_one() -> None:
+def test_known_noise_is_added_and_weights_count() -> None:
     known, weight = np.linspace(0.1, 2.0, 40), np.linspace(0.5, 3.0, 40)
     held = GPRegressor(KERNEL, mean="zero", fixed="*", noise=fixed(0.3), priors=None).fit(X1, Y1, known, weight)
     assert held.learned_ is None
-    K = KERNEL.gram(X1) + np.diag(known + 0.3 / weight)
+    K = KERNEL.gram(X1) + np.diag((known + 0.3) / weight)
     np.testing.assert_allclose(held.predict(X1[:3]), KERNEL.gram(X1)[:3] @ np.linalg.solve(K, Y1), rtol=1e-8)
     with pytest.raises(CovaryError, match="noise_variance has 3 entries but X has 40 rows"):
         GPRegressor().fit(X1, Y1, noise_variance=[0.1, 0.2, 0.3])
@@ -519,9 +519,9 @@ def test_wrong_arguments_are_refused_with_a_sentence(options: dict[str, Any], se
 @pytest.mark.parametrize(
     ("x", "y", "sentence"),
     [
-        (HOLE, Y1, "Input X contains NaN"),
-        (X1, np.where(np.arange(40) == 3, np.inf, Y1), "contains infinity"),
-        (X1, Y1[:-1], "inconsistent numbers of samples"),
+        (HOLE, Y1, "X is NaN at row"),
+        (X1, np.where(np.arange(40) == 3, np.inf, Y1), "y is inf at row 3"),
+        (X1, Y1[:-1], "give one entry .or one row. of y per row of X"),
         (X1[:, 0], Y1, "Expected 2D array"),
     ],
     ids=["hole in X", "infinity in y", "rows", "no columns"],

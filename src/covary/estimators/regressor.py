@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import check_positive, fail
 from covary._module import Marked
 from covary.data import Data
+from covary.estimators import stored
+from covary.estimators.inputs import read_rows, read_table, read_targets
 from covary.estimators.summary import Summary
+from covary.files import save
 from covary.inference.condition import condition
 from covary.kernels.base import AbstractKernel
 from covary.kernels.stationary import Matern52
@@ -118,12 +121,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         noise_variance
             Known noise variance per row, in the units of y squared; added to the learned one.
         sample_weight
-            Replication weights: a row of weight w counts as the mean of w observations.
+            How often each row counts: weight 2 is the same as giving the row twice, weight 0 as leaving it out.
         """
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        X = read_table(self, X, reset=True)
+        y = read_targets("GPRegressor", y, len(X))
         if self.method not in ("auto", "exact"):
             raise fail("GPRegressor", f"method is {self.method!r}", "choose 'auto' or 'exact'")
         self._location, self._scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
+        weight = read_rows("GPRegressor", "sample_weight", sample_weight, len(X), positive=True)
         if y.ndim == 2 and self.standardise:
             if noise_variance is not None:
                 raise fail(
@@ -131,9 +136,10 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                     "noise_variance is given for several outputs, each standardised by a scale of its own",
                     "set standardise=False, or fit one output at a time",
                 )
-            spread = y.std(0)
-            self._location, self._scale = y.mean(0), np.where(spread > 0, spread, 1.0)
-        data = Data(X, (y - self._location) / self._scale, noise_variance, sample_weight)
+            self._location = np.average(y, axis=0, weights=weight)
+            spread = np.sqrt(np.average((y - self._location) ** 2, axis=0, weights=weight))
+            self._scale = np.where((np.ptp(y, axis=0) > 0) & (spread > 0), spread, 1.0)
+        data = self._data(X, y, noise_variance, weight)
         start = self._start(data)
         priors = default_priors(start, data) if isinstance(self.priors, str) and self.priors == "default" else self.priors
         if isinstance(priors, str):
@@ -147,7 +153,45 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             model = self.learned_.model
         self.model_ = model
         self.posterior_ = condition(model, data)
-        self.log_marginal_likelihood_ = self.posterior_.log_evidence - data.rows * float(np.log(self._scale).sum())
+        self._finish(data)
+        return self
+
+    def _data(self, X: np.ndarray, y: np.ndarray, noise_variance: Any, weight: np.ndarray | None) -> Data:
+        """The rows that count, in the units of the model, repeated inputs merged."""
+        known = read_rows("GPRegressor", "noise_variance", noise_variance, len(X))
+        y = (y - self._location) / self._scale
+        if weight is not None and (weight == 0).any():
+            kept = weight > 0
+            X, y, weight = X[kept], y[kept], weight[kept]
+            known = None if known is None else known[kept]
+        if weight is not None and (weight == 1).all():
+            weight = None
+        return Data(X, y, known, weight).collapse()
+
+    def _finish(self, data: Data) -> None:
+        """What follows from posterior and data."""
+        count = data.rows if data.weight is None else float(data.weight.sum())
+        self.log_marginal_likelihood_ = self.posterior_.log_evidence - count * float(np.log(self._scale).sum())
+
+    def update(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None) -> GPRegressor:
+        """Add rows to a fitted model without learning its hyperparameters again.
+
+        Parameters
+        ----------
+        X, y, noise_variance, sample_weight
+            As in :meth:`fit`, with the same columns and outputs.
+        """
+        check_is_fitted(self)
+        X = read_table(self, X, reset=False)
+        y = read_targets("GPRegressor", y, len(X))
+        if y.shape[1:] != self._location.shape:
+            raise fail("GPRegressor.update", f"y has shape {y.shape}", "give the outputs the model was fitted to")
+        if noise_variance is not None and self._scale.ndim and not (self._scale == 1).all():
+            raise fail("GPRegressor.update", "noise_variance is given for several standardised outputs", "leave it out")
+        weight = read_rows("GPRegressor", "sample_weight", sample_weight, len(X), positive=True)
+        data = self.posterior_.data.join(self._data(X, y, noise_variance, weight)).collapse()
+        self.posterior_ = condition(self.model_, data)
+        self._finish(data)
         return self
 
     def _start(self, data: Data) -> Model:
@@ -158,6 +202,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if kernel is not None and not isinstance(kernel, AbstractKernel):
             raise fail("GPRegressor", f"kernel is {kernel!r}", "give a kernel from covary.kernels or its text")
         given = kernel
+        if given is not None:
+            GP(given).check(data.X)
         kernel = 1.0 * Matern52(lengthscale=np.ones(data.X.columns)) if kernel is None else kernel
         model = Model(GP(kernel, mean=_mean(self.mean, data)), likelihood=Gaussian(1.0 if self.noise is None else self.noise))
         if self.noise is not None and not isinstance(self.noise, Marked):
@@ -193,7 +239,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if return_std and return_cov:
             raise fail("GPRegressor.predict", "both return_std and return_cov are set", "ask for one of them")
-        X = validate_data(self, X, reset=False, dtype=np.float64)
+        return self._predict(read_table(self, X, reset=False), return_std, return_cov, latent)
+
+    def _predict(self, X: np.ndarray, return_std: bool = False, return_cov: bool = False, latent: bool = False) -> Any:
         if not (return_std or return_cov):
             return self.posterior_.mean(X) * self._scale + self._location
         prediction = self.posterior_.predict(X, covariance=return_cov)
@@ -241,6 +289,19 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self.posterior_.data.y.ndim == 2:
             raise fail("GPRegressor.plot", "the model has several outputs", "plot predictions of one output yourself")
         return plot_fit(self.posterior_, ax=ax, names=getattr(self, "feature_names_in_", None), **options)
+
+    def save(self, path: Any, *, factor: bool | None = None) -> None:
+        """Write the fitted model to a file, whole or not at all; :func:`covary.load` reads it. See :mod:`covary.files`."""
+        check_is_fitted(self)
+        save(self, path, factor=factor)
+
+    def _to_file(self, factor: bool | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_is_fitted(self)
+        return stored.to_file(self, factor)
+
+    @classmethod
+    def _from_file(cls, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: dict[str, Any]) -> GPRegressor:
+        return stored.from_file(cls, record, arrays, functions)
 
     def set_params(self, **params: Any) -> GPRegressor:
         """Set parameters; ``kernel__0__lengthscale=2.0`` replaces one number inside the kernel."""

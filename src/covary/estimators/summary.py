@@ -42,7 +42,7 @@ class Summary:
         noise = float(model.likelihood.variance)
         facts = [
             ("kernel", _short_kernel(model.kernel)),
-            ("rows", f"{data.rows} × {data.X.columns} columns"),
+            ("rows", _rows_text(data)),
             ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}"),
             (
                 "noise",
@@ -83,6 +83,13 @@ class Summary:
             for r in self.rows
         )
         return f"<div><b>{_e(self.title)}</b><table>{facts}</table><table><tr>{head}</tr>{body}</table></div>"
+
+
+def _rows_text(data: Any) -> str:
+    """How many rows and columns, and how many rows are different ones where some repeat their inputs."""
+    if data.weight is None:
+        return f"{data.rows} × {data.X.columns} columns"
+    return f"{data.weight.sum():g} × {data.X.columns} columns, merged to {data.rows} with different inputs"
 
 
 def _e(text: str) -> str:

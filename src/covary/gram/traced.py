@@ -118,7 +118,7 @@ def _value_and_grad(model: Any, X: Inputs, y: Any, known: Any, weight: Any, jitt
         K = m.prior.kernel.block(X, X)
         mean = m.prior.mean.block(X)
         extra = jitter * jax.lax.stop_gradient(jnp.mean(jnp.diagonal(K)))
-        return _gaussian(K, y - (mean if y.ndim == 1 else mean[:, None]), m.likelihood.variance / weight + known + extra)
+        return _gaussian(K, y - (mean if y.ndim == 1 else mean[:, None]), (m.likelihood.variance + known) / weight + extra)
 
     return jax.value_and_grad(value)(model)
 
@@ -136,4 +136,7 @@ def traced_log_evidence_and_grad(model: Any, data: Data, *, jitter: float = 0.0)
     )
     if not np.isfinite(float(value)):
         raise NotPositiveDefinite("gram.Dense: K + noise has no Cholesky factor at these parameters.")
-    return float(value), jax.tree_util.tree_map(np.asarray, gradient)
+    gradient = jax.tree_util.tree_map(np.asarray, gradient)
+    more, slope = model.likelihood.repeats(data)
+    likelihood = gradient.likelihood.replace(variance=gradient.likelihood.variance + slope)
+    return float(value) + more, gradient.replace(likelihood=likelihood)

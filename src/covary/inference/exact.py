@@ -19,6 +19,7 @@ class Exact(AbstractInference):
     .. math:: \log p(y\mid X) = -\tfrac12 r^\top (K+S)^{-1} r - \tfrac12\log\det(K+S) - \tfrac n2\log 2\pi,\quad r = y - m(X)
 
     With m explicit basis functions the last term has n − m (eq. 2.45). Several outputs share the factor and add up.
+    Rows that stand for several observations add what their number and scatter say of the noise (:meth:`Gaussian.repeats`).
 
     References
     ----------
@@ -38,7 +39,8 @@ class Exact(AbstractInference):
         value = -0.5 * (  # line 7
             float((shift * alpha).sum()) + outputs * float(factor.logdet()) + outputs * free * np.log(2 * np.pi)
         )
-        return Solved(factor, shift, alpha, float(value + outputs * bound.correction(sites)))
+        value += outputs * bound.correction(sites) + likelihood.repeats(data)[0]
+        return Solved(factor, shift, alpha, float(value))
 
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
         outputs = solved.shift.shape[1] if solved.shift.ndim == 2 else 1

@@ -41,7 +41,9 @@ CATALOGUE: dict[str, Any] = {
 MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
 
 
-def parse(text: str, functions: Mapping[str, Callable[..., Any]] | None = None) -> AbstractKernel:
+def parse(
+    text: str, functions: Mapping[str, Callable[..., Any]] | None = None, *, most: int = MOST_CHARACTERS
+) -> AbstractKernel:
     """A kernel from text such as ``"2*Matern52(lengthscale=[1,3]) + Periodic(period=fixed(1))"``.
 
     Parameters
@@ -51,6 +53,8 @@ def parse(text: str, functions: Mapping[str, Callable[..., Any]] | None = None) 
         ``bounded(value, lower, upper)``; at most 10,000 characters and 50 levels deep.
     functions
         The functions behind ``Function(name, ...)`` terms, by name.
+    most
+        How many characters are allowed (model files allow more: a length-scale per column takes room).
 
     Examples
     --------
@@ -59,8 +63,8 @@ def parse(text: str, functions: Mapping[str, Callable[..., Any]] | None = None) 
     """
     if not isinstance(text, str):
         raise fail("kernels.parse", f"got {type(text).__name__}", "give the kernel as text")
-    if len(text) > MOST_CHARACTERS:
-        raise fail("kernels.parse", f"the text has {len(text)} characters", f"give at most {MOST_CHARACTERS}")
+    if len(text) > most:
+        raise fail("kernels.parse", f"the text has {len(text)} characters", f"give at most {most}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from covary._checks import check_positive
+from covary._checks import check_positive, fail
 from covary.data import Data
 from covary.likelihoods.base import AbstractLikelihood, Moments, Tilted
 from covary.parameters import positive
@@ -17,8 +17,8 @@ from covary.sites import Noise
 class Gaussian(AbstractLikelihood):
     r"""Gaussian noise, :math:`y = f + \varepsilon`, :math:`\varepsilon \sim N(0, \sigma^2)` (R&W, eq. 2.20).
 
-    One learned ``variance``; rows with a known noise variance have it added, rows with a weight w have the learned part
-    divided by w. ``Gaussian(variance=fixed(0.0))`` is noise-free data.
+    One learned ``variance``; rows with a known noise variance have it added, a row of weight w counts w times.
+    ``Gaussian(variance=fixed(0.0))`` is noise-free data.
 
     Parameters
     ----------
@@ -34,14 +34,38 @@ class Gaussian(AbstractLikelihood):
     def sites(self, data: Data) -> Noise:
         """The noise variance of every row."""
         check_positive("likelihoods.Gaussian", "variance", self.variance, zero=self.mark_of("variance").fixed)
-        learned = np.full(data.rows, self.variance, data.dtype)
-        if data.weight is not None:
-            learned = learned / data.weight
-        return Noise(learned if data.noise_variance is None else learned + data.noise_variance)
+        v = self._each(data)
+        return Noise(v if data.weight is None else v / data.weight)
 
     def pull_sites(self, data: Data, bar: np.ndarray) -> Gaussian:
         """The gradient over the noise variance, from one over the sites."""
-        return self.replace(variance=float((bar if data.weight is None else bar / data.weight).sum()))
+        return self.replace(variance=float((bar if data.weight is None else bar / data.weight).sum()) + self.repeats(data)[1])
+
+    def _each(self, data: Data) -> np.ndarray:
+        """The variance of one observation at every row, learned and known."""
+        learned = np.full(data.rows, self.variance, data.dtype)
+        return learned if data.noise_variance is None else learned + data.noise_variance
+
+    def repeats(self, data: Data) -> tuple[float, float]:
+        r"""What rows of weight w ≠ 1 add to the log evidence of their means, and its slope over the noise variance.
+
+        .. math:: w\log N(y\mid f, v) - \frac{S}{2v} = \log N(y\mid f, v/w)
+                  - \tfrac12\big[(w-1)\log 2\pi v + \log w + S/v\big]
+        """
+        if data.weight is None and data.scatter is None:
+            return 0.0, 0.0
+        v = self._each(data).astype(np.float64)
+        w = np.ones(data.rows) if data.weight is None else data.weight.astype(np.float64)
+        S = np.zeros(data.rows) if data.scatter is None else data.scatter.astype(np.float64)
+        sharp = v == 0
+        if sharp.any():  # noise-free rows: equal observations are one observation, others contradict each other
+            if (S[sharp] > 0).any():
+                row = int(np.flatnonzero(sharp & (S > 0))[0])
+                raise fail("likelihoods.Gaussian", f"row {row} repeats its inputs with other targets", "allow some noise")
+            v, w, S = v[~sharp], w[~sharp], S[~sharp]
+        outputs = data.y.shape[1] if data.y.ndim == 2 else 1
+        value = -0.5 * (outputs * ((w - 1) * np.log(2 * np.pi * v) + np.log(w)) + S / v).sum()
+        return float(value), float(-0.5 * (outputs * (w - 1) / v - S / v / v).sum())
 
     def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Tilted:
         """The product of two Gaussians (R&W, eqs. A.7, A.8)."""

@@ -36,6 +36,7 @@ from covary.optimise.quasi_newton import quasi_newton
 from covary.parameters import POSITIVE, Packing, parameters
 from covary.selection.objectives import log_evidence_and_grad
 from covary.selection.priors import Priors
+from covary.selection.progress import Tracker
 from covary.selection.starts import spread_equal, starting_values, target_scale
 
 GAIN = 0.01  # nats: stop when a step would gain less
@@ -287,15 +288,22 @@ def learn(
 
     def on(rows: int) -> tuple[Any, Callable[[float], None]]:
         part = data if rows == data.rows else data.take(np.sort(order[:rows]))
-        return problem.at(part), lambda value: history.append((rows, -value))
+
+        def note(value: float) -> None:
+            history.append((rows, -value))
+            tracker.evaluated(rows, -value)
+
+        return problem.at(part), note
 
     function, note = on(levels[0])
     if not np.isfinite(function(np.clip(theta0, lower, upper))[0]):
         problem.jitter = _needed_jitter(model, data, inference, gram)
     points = [theta0, *(packing.pack(as_model(s)) for s in starts)]
     points += [np.clip(p, lower, upper) for p in _restarts(theta0, centre, packing, n_restarts, rng)]
+    tracker = Tracker(levels, len(points), packing.size, began)
     results = []
     for i, point in enumerate(points):
+        tracker.start = i
         spare = 500 if i == 0 else 150
         with blas_threads(levels[0]):
             found = lbfgs(

@@ -25,14 +25,35 @@ SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
 
 def column_scales(data: Data) -> np.ndarray:
     """The standard deviation of every column; one where a column does not vary."""
-    spread = np.asarray(data.X.x, np.float64).std(0)
-    return np.where(spread > 0, spread, 1.0)
+    x = np.asarray(data.X.x, np.float64)
+    spread = np.sqrt(_average((x - x[0] - _average(x - x[0], data)) ** 2, data))
+    return np.where((np.ptp(x, 0) > 0) & (spread > 0), spread, 1.0)
 
 
 def target_scale(data: Data) -> float:
-    """The standard deviation of y (root mean square over outputs); one where y does not vary."""
-    spread = float(np.sqrt(np.mean(np.asarray(data.y, np.float64).std(0) ** 2)))
-    return spread if spread > 0 else 1.0
+    """The standard deviation of y (root mean square over outputs); where y does not vary its size, or else one."""
+    y = np.asarray(data.y, np.float64).reshape(data.rows, -1)
+    squares = ((y - target_mean(data)) ** 2).sum(1) + (0.0 if data.scatter is None else _per_row(data))
+    spread = float(np.sqrt(_average(squares, data) / y.shape[1]))
+    varies = np.ptp(y, 0).any() or (data.scatter is not None and data.scatter.any())
+    size = float(np.abs(y).max())
+    return spread if varies and spread > 0 else size if size > 0 else 1.0
+
+
+def target_mean(data: Data) -> np.ndarray:
+    """The mean of every output."""
+    y = np.asarray(data.y, np.float64).reshape(data.rows, -1)
+    return y[0] + _average(y - y[0], data)  # differences, so that a constant is its own mean to the last digit
+
+
+def _average(values: np.ndarray, data: Data) -> Any:
+    """The mean over observations: a row counts as often as its weight says."""
+    return values.mean(0) if data.weight is None else np.average(values, axis=0, weights=data.weight)
+
+
+def _per_row(data: Data) -> np.ndarray:
+    assert data.scatter is not None
+    return data.scatter if data.weight is None else data.scatter / data.weight
 
 
 def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
@@ -76,7 +97,7 @@ def starting_values(model: Any, data: Data) -> Any:
                     values[name] = y_scale**2 * shrink * np.ones_like(parameter.value)
     values["likelihood.variance"] = 0.05 * y_scale**2
     values["likelihood.scale"] = 0.2 * y_scale
-    values["mean.value"] = float(np.mean(data.y)) if data.y.ndim == 1 else 0.0
+    values["mean.value"] = float(target_mean(data)[0]) if data.y.ndim == 1 else 0.0
 
     def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
         if mark.fixed or path not in values:

@@ -1,0 +1,240 @@
+"""Estimators scored: scikit-learn scorers, k-fold cross-validation, learning curves."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+from covary.metrics.decades import _frame, _text
+from covary.metrics.scores import _array, _level, _moments, calibration_error, coverage, crps, mae, msll, nlpd, r2, rmse, smse
+
+_POINT = {"r2": r2, "smse": smse, "rmse": rmse, "mae": mae}
+_WITH_STD = {"nlpd": nlpd, "crps": crps, "calibration_error": calibration_error}
+
+
+def scorer(name: str, *, level: float = 0.95) -> partial[float]:
+    """A score for scikit-learn's ``scoring=``: r2, smse, rmse, mae, nlpd, crps, calibration_error, msll or coverage.
+
+    Higher is better, so losses change sign, and coverage becomes −|coverage − level|. msll needs the targets of training,
+    which covary's own fitted regressors keep.
+
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> from sklearn.model_selection import cross_val_score
+    >>> X = np.arange(12.0)[:, None]
+    >>> scores = cross_val_score(BayesianRidge(), X, 2 * X[:, 0] + np.sin(9 * X[:, 0]), scoring=scorer("nlpd"), cv=3)
+    >>> bool(np.all(scores > -5))
+    True
+    """
+    known = [*_POINT, *_WITH_STD, "msll", "coverage"]
+    if name not in known:
+        raise fail("metrics.scorer", f"name is {name!r}", f"choose one of {', '.join(known)}")
+    _level("metrics.scorer", level)
+    return partial(_score, name, level)
+
+
+def _score(name: str, level: float, estimator: Any, X: Any, y: Any) -> float:
+    if name in _POINT:
+        return (1 if name == "r2" else -1) * _POINT[name](y, estimator.predict(X))
+    who = f"metrics.scorer({name!r})"
+    _gives_std(estimator, who)
+    mean, std = estimator.predict(X, return_std=True)
+    if name == "coverage":
+        return -abs(coverage(y, mean, std, level) - level)
+    if name != "msll":
+        return -_WITH_STD[name](y, mean, std)
+    final = _final(estimator)
+    if not all(hasattr(final, part) for part in ("posterior_", "_location", "_scale")):
+        what = f"{type(final).__name__} does not keep its training targets where they can be found"
+        raise fail(who, what, "use metrics.msll or metrics.cross_validate, which are given them")
+    return -msll(y, mean, std, final.posterior_.data.y * final._scale + final._location)
+
+
+@dataclass(frozen=True, eq=False)
+class CrossValidation:
+    """Scores by fold, and pooled over all held-out rows.
+
+    ``folds`` and ``pooled`` are keyed by r2, smse, nlpd, crps, coverage, calibration_error, msll and fit_seconds; pooled
+    seconds are the total. ``rows`` counts the held-out rows of each fold. Coverage is at ``level``.
+    """
+
+    folds: dict[str, np.ndarray]
+    pooled: dict[str, float]
+    rows: np.ndarray
+    level: float
+
+    def to_frame(self) -> Any:
+        """A pandas table, one row per fold and a last one, ``pooled``."""
+        scores = {name: np.append(self.folds[name], self.pooled[name]) for name in self.folds}
+        return _frame({"rows": np.append(self.rows, self.rows.sum()), **scores}, [*range(len(self.rows)), "pooled"], "fold")
+
+    def __repr__(self) -> str:
+        return _text(f"Cross-validation, {len(self.rows)} folds, coverage at level {self.level:g}", self.to_frame())
+
+
+def cross_validate(
+    estimator: Any, X: Any, y: Any, *, cv: int = 10, level: float = 0.95, random_state: Any = 0, n_jobs: int | None = None
+) -> CrossValidation:
+    """k-fold cross-validation of predictions with error bars (DGP thesis, section 1.4.3; R&W, section 5.3).
+
+    Each of ``cv`` shuffled folds is held out once and scored by a fresh clone trained on the others; the trivial predictor of
+    MSLL has the mean and variance of that fold's training targets.
+
+    >>> from sklearn.linear_model import BayesianRidge
+    >>> X = np.arange(30.0)[:, None]
+    >>> found = cross_validate(BayesianRidge(), X, 2 * X[:, 0] + np.sin(9 * X[:, 0]), cv=5)
+    >>> found.folds["r2"].shape, found.pooled["r2"] > 0.99
+    ((5,), True)
+    """
+    from sklearn.utils.parallel import Parallel, delayed
+
+    who = "metrics.cross_validate"
+    _level(who, level)
+    _gives_std(estimator, who)
+    X, y, splits = _splits(who, X, y, cv, random_state)
+    found: Any = Parallel(n_jobs=n_jobs)(delayed(_fold)(estimator, X, y, train, test) for train, test in splits)
+    rows, each = np.array([len(test) for _, test in splits]), []
+    for (train, test), (mean, std, seconds) in zip(splits, found, strict=True):
+        loss = msll(y[test], mean, std, y[train])
+        each.append({**_scores(level, y[test], mean, std), "msll": loss, "fit_seconds": seconds})
+    folds = {name: np.array([scores[name] for scores in each]) for name in each[0]}
+    mean, std = (np.concatenate([part[k] for part in found]) for k in (0, 1))
+    pooled = _scores(level, y[np.concatenate([test for _, test in splits])], mean, std)
+    pooled["msll"] = float(np.average(folds["msll"], weights=rows))
+    pooled["fit_seconds"] = float(folds["fit_seconds"].sum())
+    return CrossValidation(folds, pooled, rows, level)
+
+
+def _scores(level: float, y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, float]:
+    scores = {"r2": r2(y, mean), "smse": smse(y, mean), "nlpd": nlpd(y, mean, std), "crps": crps(y, mean, std)}
+    return {**scores, "coverage": coverage(y, mean, std, level), "calibration_error": calibration_error(y, mean, std)}
+
+
+@dataclass(frozen=True, eq=False)
+class LearningCurve:
+    """Training and validation R² by number of training rows: mean and standard deviation (n − 1) over folds.
+
+    ``validation_nlpd`` and its standard deviation are None if the estimator gives no std. ``verdict`` is one sentence.
+    """
+
+    sizes: np.ndarray
+    training: np.ndarray
+    training_sd: np.ndarray
+    validation: np.ndarray
+    validation_sd: np.ndarray
+    validation_nlpd: np.ndarray | None
+    validation_nlpd_sd: np.ndarray | None
+    verdict: str
+
+    def to_frame(self) -> Any:
+        """A pandas table, one row per size."""
+        curves = {k: v for k, v in vars(self).items() if k not in ("sizes", "verdict") and v is not None}
+        return _frame(curves, self.sizes, "rows")
+
+    def __repr__(self) -> str:
+        return _text(f"Learning curve: {self.verdict}", self.to_frame())
+
+
+def learning_curve(
+    estimator: Any, X: Any, y: Any, *, sizes: Iterable[float] = (0.125, 0.25, 0.5, 1.0), cv: int = 5, random_state: Any = 0
+) -> LearningCurve:
+    """Training and validation scores by training-set size, and what they say (DGP thesis, section 1.4.3, figure 1.9).
+
+    ``sizes`` are numbers of rows, or fractions of the smallest training fold; subsets are random and nested. The verdict: both
+    scores level below 1 say underfitting, where more data do not help; a validation score that still rises says they do.
+    Rising is by more than 0.02 per doubling of rows and by two standard errors over folds; together is within 0.05.
+
+    >>> from sklearn.linear_model import LinearRegression
+    >>> X = np.linspace(-3, 3, 120)[:, None]
+    >>> learning_curve(LinearRegression(), X, np.cos(X[:, 0]) + X[:, 0]).verdict.split(";")[0]
+    'training and validation R² level out together, at 0.86 and 0.85: underfitting, or noise'
+    """
+    from sklearn.utils import check_random_state
+
+    who = "metrics.learning_curve"
+    X, y, splits = _splits(who, X, y, cv, random_state)
+    given, most = np.asarray(list(sizes)), min(len(train) for train, _ in splits)
+    if given.dtype.kind == "f" and ((given > 0) & (given <= 1)).all():
+        given = np.maximum(2, (given * most).astype(int))
+    counts = np.unique(given)
+    if given.dtype.kind not in "iu" or len(counts) < 2 or counts[0] < 2 or counts[-1] > most:
+        do = f"give two or more fractions up to 1.0, or whole numbers of rows from 2 to {most}"
+        raise fail(who, f"sizes is {given.tolist()}", do)
+    rng, with_std = check_random_state(random_state), _gives_std(estimator)
+    splits = [(rng.permutation(train), test) for train, test in splits]
+    for train, _ in splits:
+        _moments(who, f"y of the first {counts[0]} training rows of a fold", y[train[: counts[0]]])
+    scores = np.zeros((3, len(splits), len(counts)))
+    for i, (train, test) in enumerate(splits):
+        for j, count in enumerate(counts):
+            rows = np.concatenate([test, train[:count]])
+            mean, std, _ = _fold(estimator, X, y, train[:count], rows)
+            scores[:2, i, j] = r2(y[train[:count]], mean[len(test) :]), r2(y[test], mean[: len(test)])
+            scores[2, i, j] = nlpd(y[test], mean[: len(test)], std[: len(test)]) if with_std else 0.0
+    mean, sd = scores.mean(1), scores.std(1, ddof=1)
+    losses = (mean[2], sd[2]) if with_std else (None, None)
+    return LearningCurve(counts, mean[0], sd[0], mean[1], sd[1], *losses, _verdict(counts, scores[0], scores[1]))
+
+
+def _verdict(sizes: np.ndarray, training: np.ndarray, validation: np.ndarray) -> str:
+    """The reading rule of figure 1.9; scores are (folds, sizes)."""
+    train, valid = training[:, -1].mean(), validation[:, -1].mean()
+    step = validation[:, -1] - validation[:, -2]
+    rise, error = step.mean() / np.log2(sizes[-1] / sizes[-2]), step.std(ddof=1) / np.sqrt(len(step))
+    if rise > 0.02 and step.mean() > 2 * error:
+        return f"training R² is {train:.2f} and validation R² {valid:.2f}, still rising: more data help."
+    if valid > 0.95:
+        return f"validation R² is level at {valid:.2f}, near 1: the model fits, and more data would change little."
+    if train - valid < 0.05:
+        what = f"training and validation R² level out together, at {train:.2f} and {valid:.2f}: underfitting, or noise"
+        return f"{what}; more data do not help, a richer kernel or further inputs may."
+    what = f"validation R² is {valid:.2f}, below training's {train:.2f} and not clearly rising: overfitting"
+    return f"{what}; simplify the model, or score more folds to be sure."
+
+
+def _final(estimator: Any) -> Any:
+    """The estimator at the end of a pipeline."""
+    return _final(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
+
+
+def _gives_std(estimator: Any, who: str = "") -> bool:
+    """Whether predict takes return_std; refused if not, where ``who`` needs it."""
+    final = _final(estimator)
+    gives = "return_std" in inspect.signature(final.predict).parameters
+    if who and not gives:
+        what = f"{type(final).__name__}.predict gives no standard deviations"
+        raise fail(who, what, "use an estimator that takes return_std=True")
+    return gives
+
+
+def _splits(who: str, X: Any, y: Any, cv: int, random_state: Any) -> tuple[Any, np.ndarray, list[tuple[Any, Any]]]:
+    """Rows to train and to test on, refused before anything is fitted if a fold could not be scored."""
+    from sklearn.model_selection import KFold
+
+    y, X = _array(who, "y", y), X if hasattr(X, "shape") else np.asarray(X)
+    if X.shape[:1] != y.shape[:1]:
+        raise fail(who, f"X has shape {X.shape} but y has {len(y)} rows", "give one row of X per row of y")
+    if int(cv) != cv or not 2 <= cv <= len(y) // 2:
+        raise fail(who, f"cv is {cv} for {len(y)} rows", "give a number of folds from 2 to half the rows")
+    splits = list(KFold(int(cv), shuffle=True, random_state=random_state).split(y))
+    for i, (_, test) in enumerate(splits):
+        _moments(who, f"y of fold {i}", y[test])
+    return X, y, splits
+
+
+def _fold(estimator: Any, X: Any, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any, float]:
+    """Mean, std (None if there is none) and seconds of fitting, of a clone trained on some rows, at others."""
+    from sklearn.base import clone
+
+    model: Any = clone(estimator)
+    rows, begin = X.iloc if hasattr(X, "iloc") else X, time.perf_counter()
+    model.fit(rows[train], y[train])
+    seconds = time.perf_counter() - begin
+    mean, std = model.predict(rows[test], return_std=True) if _gives_std(model) else (model.predict(rows[test]), None)
+    return mean, std, seconds

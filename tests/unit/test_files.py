@@ -1,0 +1,321 @@
+"""Model files: they give the model back to the last bit, and believe nothing they are told."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from covary import GPRegressor, load, save
+from covary._checks import CovaryError
+from covary.distributions import Gamma, LogNormal
+from covary.files import BadFile
+from covary.kernels import Function, Matern52, Periodic
+from covary.means import Linear
+from covary.parameters import bounded, fixed
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(30, 2))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=30)
+NEW = RNG.normal(size=(9, 2))
+FAST = {"n_restarts": 0, "max_time": 5.0, "random_state": 0}
+
+
+def warp(x, z, strength):
+    return strength * (x * z).sum()
+
+
+def frame(array: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(array, columns=["height", "depth of water"])
+
+
+CASES = {
+    "plain": lambda: GPRegressor(**FAST).fit(X, Y),
+    "frame": lambda: GPRegressor(**FAST).fit(frame(X), pd.Series(Y, name="speed")),
+    "outputs": lambda: GPRegressor(**FAST).fit(X, np.column_stack([Y, 100 - 3 * Y])),
+    "repeated rows": lambda: GPRegressor(**FAST).fit(np.vstack([X, X]), np.concatenate([Y, Y + 0.1])),
+    "known noise": lambda: GPRegressor(**FAST).fit(
+        X, Y, noise_variance=np.linspace(0.01, 0.1, 30), sample_weight=np.arange(30)
+    ),
+    "text": lambda: GPRegressor("2*Matern52() + Periodic(period=fixed(1))", mean="linear", noise=fixed(0.02), **FAST).fit(X, Y),
+    "marks": lambda: GPRegressor(
+        bounded(2.0, 0.1, 10.0) * Matern52(lengthscale=[1.0, 2.0]) + Periodic(period=fixed(2.0)),
+        mean=Linear(weight=[0.1, 0.2]),
+        priors={"kernel.0.lengthscale": LogNormal(0.0, scale=1.0), "likelihood.variance": Gamma(1.0, shape=2.0)},
+        bounds={"likelihood.variance": (1e-4, 1.0)},
+        fixed=("kernel.1.lengthscale",),
+        **FAST,
+    ).fit(X, Y),
+    "nothing to learn": lambda: GPRegressor("Matern52()", fixed="*", noise=fixed(0.1), mean="zero", priors=None).fit(X, Y),
+    "one row": lambda: GPRegressor(**FAST).fit([[1.0, 2.0]], [3.0]),
+}
+
+
+@pytest.fixture(scope="module")
+def plain() -> GPRegressor:
+    return CASES["plain"]()
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("factor", [True, False])
+def test_the_same_model_comes_back(name: str, factor: bool, tmp_path: Path) -> None:
+    model = CASES[name]()
+    path = tmp_path / "m.covary"
+    model.save(path, factor=factor)
+    again = load(path)
+    new = frame(NEW) if name == "frame" else NEW
+    for got, expected in zip(again.predict(new, return_std=True), model.predict(new, return_std=True), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(again.predict(new, return_cov=True)[1], model.predict(new, return_cov=True)[1])
+    assert again.log_marginal_likelihood_ == model.log_marginal_likelihood_
+    assert again.model_ == model.model_
+    assert str(again.summary()) == str(model.summary())
+    assert repr(again) == repr(model)
+    save(again, tmp_path / "twice.covary", factor=factor)
+    assert (tmp_path / "twice.covary").read_bytes() == path.read_bytes()
+
+
+def test_a_loaded_model_goes_on(plain: GPRegressor, tmp_path: Path) -> None:
+    plain.save(tmp_path / "m.covary")
+    again = load(tmp_path / "m.covary")
+    more = CASES["plain"]().update(NEW, np.zeros(9))
+    np.testing.assert_array_equal(again.update(NEW, np.zeros(9)).predict(X), more.predict(X))
+    refitted = again.fit(X, Y)
+    np.testing.assert_array_equal(refitted.predict(NEW), plain.predict(NEW))
+
+
+def test_a_fresh_process_predicts_the_same_bits(plain: GPRegressor, tmp_path: Path) -> None:
+    plain.save(tmp_path / "m.covary")
+    np.save(tmp_path / "new.npy", NEW)
+    code = (
+        "import numpy as np, sys; from covary import load; d = sys.argv[1]; m = load(d + '/m.covary');"
+        "np.savez(d + '/out.npz', *m.predict(np.load(d + '/new.npy'), return_std=True))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    with np.load(tmp_path / "out.npz") as out:
+        for got, expected in zip(out.values(), plain.predict(NEW, return_std=True), strict=True):
+            assert got.tobytes() == np.asarray(expected).tobytes()
+
+
+def test_columns_are_checked_by_name_after_loading(tmp_path: Path) -> None:
+    CASES["frame"]().save(tmp_path / "m.covary")
+    again = load(tmp_path / "m.covary")
+    with pytest.raises(ValueError, match="feature names should match"):
+        again.predict(frame(NEW).rename(columns={"height": "width"}))
+
+
+def test_a_user_s_function_is_given_again(tmp_path: Path) -> None:
+    kernel = 2.0 * Function(warp, parameters={"strength": 0.3}) + Matern52()
+    model = GPRegressor(kernel, **FAST).fit(X, Y)
+    model.save(tmp_path / "m.covary")
+    with pytest.raises(BadFile, match=r"the function 'warp' is not known here; pass functions="):
+        load(tmp_path / "m.covary")
+    np.testing.assert_array_equal(load(tmp_path / "m.covary", functions={"warp": warp}).predict(NEW), model.predict(NEW))
+    with pytest.raises(CovaryError, match="the mean is a user's function"):
+        GPRegressor("Matern52()", mean=lambda x: x.sum(), **FAST).fit(X, Y).save(tmp_path / "f.covary")
+    assert not (tmp_path / "f.covary").exists()
+
+
+def test_a_thousand_columns(tmp_path: Path) -> None:
+    wide = RNG.normal(size=(4, 1000))
+    model = GPRegressor(n_restarts=0, max_time=2.0, random_state=0).fit(wide, Y[:4])
+    model.save(tmp_path / "m.covary")
+    np.testing.assert_array_equal(load(tmp_path / "m.covary").predict(wide), model.predict(wide))
+
+
+def test_what_cannot_be_saved_or_written_is_said(plain: GPRegressor, tmp_path: Path) -> None:
+    with pytest.raises(CovaryError, match="save: got Matern52; give one of GPRegressor"):
+        save(Matern52(), tmp_path / "m.covary")
+    with pytest.raises(CovaryError, match="does not exist; create it, or write elsewhere"):
+        plain.save(tmp_path / "nowhere" / "m.covary")
+    with pytest.raises(CovaryError, match="is a folder"):
+        plain.save(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_old_file_stays_if_the_new_one_fails(plain: GPRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m.covary"
+    plain.save(path)
+    before = path.read_bytes()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np.lib.format, "write_array", full)
+    with pytest.raises(CovaryError, match=r"was not written \(No space left on device\)"):
+        plain.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["m.covary"]
+
+
+def test_parts_left_by_a_killed_writer_are_removed(plain: GPRegressor, tmp_path: Path) -> None:
+    dead, alive = tmp_path / ".m.covary.4194303999-0123abcd.part", tmp_path / f".m.covary.{os.getpid()}-0123abcd.part"
+    dead.touch()
+    alive.touch()
+    plain.save(tmp_path / "m.covary")
+    assert sorted(os.listdir(tmp_path)) == sorted([alive.name, "m.covary"])
+
+
+# hostile files --------------------------------------------------------------------------------------------------
+
+
+def rewrite(source: Path, change) -> bytes:
+    """The container with its members passed through ``change(dict of bytes)``."""
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+def page(**changes):
+    def change(members: dict[str, bytes]) -> None:
+        record = json.loads(members["model.json"])
+        for name, value in changes.items():
+            at = record
+            *above, last = name.split("__")
+            for part in above:
+                at = at[part]
+            at[last] = value
+        members["model.json"] = json.dumps(record).encode()
+
+    return change
+
+
+def array(name: str, value: np.ndarray):
+    def change(members: dict[str, bytes]) -> None:
+        out = io.BytesIO()
+        np.lib.format.write_array(out, np.asarray(value), version=(1, 0))
+        members[f"arrays/{name}.npy"] = out.getvalue()
+
+    return change
+
+
+def header(name: str, text: str):
+    def change(members: dict[str, bytes]) -> None:
+        raw = text.encode().ljust(118) + b"\n"
+        members[f"arrays/{name}.npy"] = b"\x93NUMPY\x01\x00" + len(raw).to_bytes(2, "little") + raw + b"\0" * 64
+
+    return change
+
+
+def extra(name: str, data: bytes = b"x"):
+    def change(members: dict[str, bytes]) -> None:
+        members[name] = data
+
+    return change
+
+
+def raw_page(text: bytes):
+    return extra("model.json", text)
+
+
+HOSTILE = {
+    "newer schema": (page(schema=99), "has schema 99, this covary reads up to 1; load it with a newer covary"),
+    "no schema": (page(schema="1"), "names no schema"),
+    "other kind": (page(kind="os.system"), "holds a 'os.system', which this covary does not know"),
+    "kernel code": (page(model__kernel="__import__('os').system('true')"), "is not understood"),
+    "deep kernel": (page(model__kernel="(" * 300 + "Matern52()" + ")" * 300), "cannot be used"),
+    "deep power": (page(model__kernel="Matern52()" + "**9" * 400), "cannot be used"),
+    "long kernel": (page(model__kernel="Matern52() + " * 40_000 + "Matern52()"), "characters"),
+    "kernel of other columns": (page(model__kernel="Matern52(lengthscale=[1,2,3,4])"), "cannot be used"),
+    "unknown mean": (page(model__mean__type="Evil"), "'Evil' is not known"),
+    "unknown field": (page(model__mean__values={"__class__": 1}), "entries it does not know"),
+    "negative noise": (page(model__noise__values={"variance": -1.0}), "cannot be used"),
+    "text for a number": (page(model__noise__values={"variance": "os"}), "do not fit together"),
+    "prior unknown": (page(priors={"kernel.lengthscale": ["Evil", {}]}), "the prior 'Evil' is not known"),
+    "missing part": (lambda m: m.update({"model.json": m["model.json"].replace(b'"params"', b'"parame"')}), "do not fit"),
+    "deep page": (raw_page(b"[" * 5000 + b"]" * 5000), "nested too deep"),
+    "very deep page": (raw_page(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), "too many parts"),
+    "huge page": (raw_page(b" " * (2**22 + 1)), "too large"),
+    "not json": (raw_page(b"\xff\xfe"), "damaged or no model file"),
+    "nan in the page": (raw_page(b'{"schema": NaN}'), "damaged or no model file"),
+    "no page": (lambda m: m.pop("model.json"), "has no model.json"),
+    "path traversal": (extra("../../evil.npy"), "strange name '../../evil.npy'"),
+    "absolute path": (extra("/tmp/evil.npy"), "strange name"),
+    "pickle beside": (extra("arrays/evil.pkl"), "strange name"),
+    "one array too many": (extra("arrays/evil.npy"), "lacks arrays, or has too many"),
+    "one array missing": (lambda m: m.pop("arrays/alpha.npy"), "lacks arrays"),
+    "absurd shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 99)}"), "another shape"),
+    "negative shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2)}"), "another shape"),
+    "short array": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (30, 2)}"), "too short or too long"),
+    "objects": (header("X", "{'descr': '|O', 'fortran_order': False, 'shape': (30, 2)}"), "another shape or type"),
+    "code in a header": (header("X", "__import__('os').system('true')"), "damaged or no model file"),
+    "nan in an array": (array("X", np.full((30, 2), np.nan)), "entries that are not finite"),
+    "other alpha": (array("alpha", np.full(30, 1e3)), "does not agree with itself"),
+    "other factor": (array("factor", np.zeros(465)), "does not agree with itself about the factor"),
+    "other targets": (array("check_mean", np.zeros(5)), "the predictions written down when it was saved"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_are_refused_in_one_sentence(name: str, plain: GPRegressor, tmp_path: Path) -> None:
+    change, message = HOSTILE[name]
+    plain.save(tmp_path / "good.covary")
+    path = tmp_path / "bad.covary"
+    path.write_bytes(rewrite(tmp_path / "good.covary", change))
+    with pytest.raises(BadFile) as caught:
+        load(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_zip_bomb_is_refused_before_it_is_opened(plain: GPRegressor, tmp_path: Path) -> None:
+    path = tmp_path / "bomb.covary"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.json", b" " * 50_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(BadFile, match="compressed or encrypted"):
+        load(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB: far less than it would unpack to
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"not a model", b"PK\x05\x06" + b"\0" * 18, os.urandom(2000)], ids=str)
+def test_files_of_other_kinds(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "x.covary"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=r"damaged or no model file|has no model\.json"):
+        load(path)
+    with pytest.raises(BadFile, match="does not exist; check the name"):
+        load(tmp_path / "nowhere.covary")
+    with pytest.raises(BadFile, match="is a folder"):
+        load(tmp_path)
+
+
+def test_truncation_and_bit_flips_never_pass_for_another_model(plain: GPRegressor, tmp_path: Path) -> None:
+    """Every damage is refused, or the file still holds the very same numbers (a bit nobody reads)."""
+    plain.save(tmp_path / "good.covary")
+    good, expected = (tmp_path / "good.covary").read_bytes(), plain.predict(NEW)
+    rng, refused = np.random.default_rng(0), 0
+    path = tmp_path / "bad.covary"
+    for trial in range(400):
+        data = bytearray(good)
+        if trial % 4 == 0:
+            data = data[: rng.integers(0, len(data))]
+        elif trial % 4 == 1:  # the directory at the end is where the zip reader can be led astray
+            data[rng.integers(len(data) - 1500, len(data))] ^= 1 << rng.integers(8)
+        else:
+            for _ in range(rng.integers(1, 4)):
+                data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(bytes(data))
+        try:
+            got = load(path).predict(NEW)
+        except BadFile as error:
+            refused += 1
+            assert "\n" not in str(error)  # noqa: PT017
+            continue
+        np.testing.assert_array_equal(got, expected)
+    assert refused > 300
