@@ -66,6 +66,8 @@ ORDER = [
     "selection.starts",
     "selection.priors",
     "selection.progress",
+    "selection.problem",
+    "selection.search",
     "selection.learn",
     "selection",
     "datasets",

@@ -15,11 +15,12 @@ from covary._checks import CovaryError
 from covary._module import Mark
 from covary.distributions import LogNormal, Normal
 from covary.gram.traced import terms
-from covary.kernels import Matern52, Periodic, SquaredExponential, bounded, fixed
+from covary.kernels import Matern12, Matern52, Periodic, SquaredExponential, bounded, fixed
 from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import Constant
 from covary.parameters import Packing, parameters
-from covary.selection.learn import Learned, difference_hessian
+from covary.selection.learn import Learned
+from covary.selection.problem import difference_hessian
 from covary.selection.starts import spread_equal, starting_values
 from covary.sites import Noise
 
@@ -253,13 +254,13 @@ def test_every_restart_is_kept(plain: Learned) -> None:
     for restart, start in zip(got.restarts, (MODEL, far), strict=False):
         for path, value in values(restart.start).items():
             assert float(value) == pytest.approx(float(values(start)[path])), path
-    assert got.value == max(r.value for r in got.restarts) >= plain.value - 1e-9
+    assert got.value >= max(r.value for r in got.restarts) >= plain.value - 0.05  # the best end is polished
     for restart in got.restarts:
         assert restart.value == pytest.approx(log_evidence(restart.model, DATA), abs=1e-7)
         assert restart.value >= log_evidence(restart.start, DATA) - 1e-9
         assert restart.steps >= 1
     starts = [float(values(r.start)["kernel.lengthscale"]) for r in got.restarts]
-    assert len(set(starts)) == 5
+    assert len(set(starts)) == 3  # the given two; the data's own scale, which the noisy and the crisp start share
 
 
 def test_the_first_restart_is_at_the_datas_own_scales() -> None:
@@ -267,6 +268,51 @@ def test_the_first_restart_is_at_the_datas_own_scales() -> None:
     natural = values(starting_values(MODEL, DATA))
     for path, value in values(got.restarts[1].start).items():
         assert float(value) == pytest.approx(float(natural[path])), path
+
+
+def test_then_come_more_noise_less_noise_and_draws() -> None:
+    got = learn(MODEL, DATA, n_restarts=5, key=1)
+    noise = [float(values(r.start)["likelihood.variance"]) for r in got.restarts]
+    lengths = [float(values(r.start)["kernel.lengthscale"]) for r in got.restarts]
+    assert noise[2] > 10 * noise[1] > 100 * noise[3]
+    assert lengths[1] == lengths[2] == lengths[3]
+    assert len({*lengths[3:]}) == 3
+
+
+def test_a_narrow_peak_does_not_win_over_a_broad_one_that_holds_more() -> None:
+    """Two peaks of a made-up objective: the one a little higher is much narrower."""
+    from covary.optimise.base import Result
+    from covary.selection.priors import Priors
+    from covary.selection.search import heaviest
+
+    packing = Packing(MODEL)
+    covered = Priors(MODEL, {"*": LogNormal(0.0, scale=1.0)})
+    size = packing.size
+    narrow, broad = np.full(size, -3.0), np.full(size, 3.0)
+
+    def function(x: np.ndarray) -> tuple[float, np.ndarray]:
+        first, second = 200.0 * ((x - narrow) ** 2).sum() - 1.0, 0.5 * ((x - broad) ** 2).sum()
+        return (first, 400.0 * (x - narrow)) if first < second else (second, x - broad)
+
+    ends = [Result(x, *function(x), "converged", 1) for x in (narrow, broad)]
+    assert heaviest(ends, function, covered, packing, None) is ends[1]
+    assert heaviest(ends, function, Priors(MODEL, None), packing, None) is ends[0]  # without priors there is no mass
+    assert heaviest(ends[:1], function, covered, packing, None) is ends[0]
+
+
+def test_a_rival_takes_over_where_it_explains_clearly_more() -> None:
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 5, 60))[:, None]
+    wiggly = np.cumsum(rng.normal(size=60) * np.sqrt(np.gradient(x[:, 0])))
+    rough = MODEL.replace(prior=MODEL.prior.replace(kernel=1.0 * Matern12()))
+    got = learn(MODEL, Data(x, wiggly), rivals=[rough])
+    assert type(got.kernel.kernel) is Matern12
+    assert got.value == pytest.approx(learn(rough, Data(x, wiggly)).value, abs=0.05)
+    smooth = learn(MODEL, Data(x, np.sin(x[:, 0])), rivals=[rough])
+    assert type(smooth.kernel.kernel) is Matern52
+    assert len(smooth.restarts) == 2
+    with pytest.raises(CovaryError, match="has other parameters; give models with the same ones"):
+        learn(MODEL, DATA, rivals=[MODEL.replace(prior=MODEL.prior.replace(kernel=Matern12() + Matern52()))])
 
 
 def test_history_and_levels_tell_how_it_went(plain: Learned) -> None:
@@ -279,11 +325,11 @@ def test_history_and_levels_tell_how_it_went(plain: Learned) -> None:
 
 
 def test_the_same_key_gives_the_same_answer() -> None:
-    one, two, other = (learn(MODEL, DATA, n_restarts=2, key=key) for key in (7, 7, 8))
+    one, two, other = (learn(MODEL, DATA, n_restarts=4, key=key) for key in (7, 7, 8))
     assert one.value == two.value
     assert one.model == two.model
     assert one.history == two.history
-    assert [r.model == s.model for r, s in zip(one.restarts, two.restarts, strict=True)] == [True] * 3
+    assert [r.model == s.model for r, s in zip(one.restarts, two.restarts, strict=True)] == [True] * 5
     assert one.history != other.history
 
 

@@ -209,6 +209,7 @@ def test_default_priors_sit_at_the_documented_scales() -> None:
         assert np.exp(entry.location) == pytest.approx(np.exp(np.sqrt(2)) * np.sqrt(2) * s)
         assert entry.scale == pytest.approx(np.sqrt(3))
     assert np.exp(priors["likelihood.variance"].location) == pytest.approx(0.01 * Y.var())
+    assert np.exp(priors["kernel.variance"].location) == pytest.approx(Y.var())
     assert priors["likelihood.variance"].scale == 2.0
 
 

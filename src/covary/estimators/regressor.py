@@ -19,7 +19,7 @@ from covary.estimators.summary import Summary
 from covary.files import save
 from covary.inference.condition import condition
 from covary.kernels.base import AbstractKernel
-from covary.kernels.stationary import Matern52
+from covary.kernels.stationary import Matern32, Matern52
 from covary.kernels.text import parse
 from covary.likelihoods.gaussian import Gaussian
 from covary.means.functions import AbstractMean, Constant, Function, Linear, Zero
@@ -35,13 +35,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian-process regression: predictions with honest error bars.
 
     With no argument it learns one length-scale per input column, the signal's variance, the noise and a constant mean by
-    maximising the evidence under weak priors. Every number of the kernel, the noise and the priors is in your units.
+    maximising the evidence under weak priors, from several starts. Every number of the kernel, the noise and the priors is
+    in your units.
 
     Parameters
     ----------
     kernel
-        A kernel, its text (``"2*Matern52() + Periodic(period=fixed(1))"``), or None for ARD Matérn-5/2. Its numbers are
-        where learning starts.
+        A kernel, its text (``"2*Matern52() + Periodic(period=fixed(1))"``), or None for a Matérn kernel with one
+        length-scale per column: 5/2, or 3/2 where the evidence clearly prefers it. Its numbers are where learning starts.
     mean
         ``"constant"``, ``"zero"``, ``"linear"``, a mean function, or a plain function of one point (jax.numpy).
     standardise
@@ -58,7 +59,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     method
         ``"auto"`` or ``"exact"``: the dense O(n³) computation.
     n_restarts
-        Further starts of the search; large problems try them on a subset of the rows.
+        Further starts of the search (by default one with mostly noise, one with little); large problems try them on a
+        subset of the rows.
     max_time
         Seconds after which learning returns the best so far.
     random_state
@@ -93,7 +95,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         bounds: Mapping[str, tuple[float, float]] | None = None,
         noise: Any = None,
         method: str = "auto",
-        n_restarts: int = 1,
+        n_restarts: int = 2,
         max_time: float | None = None,
         random_state: Any = None,
     ) -> None:
@@ -149,7 +151,10 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         model: Any = start
         if Packing(start).size:
             seed = int(check_random_state(self.random_state).randint(2**31))
-            self.learned_ = learn(start, data, priors=priors, n_restarts=self.n_restarts, max_time=self.max_time, key=seed)
+            rivals = [_rougher(start)] if self.kernel is None else []
+            self.learned_ = learn(
+                start, data, priors=priors, n_restarts=self.n_restarts, rivals=rivals, max_time=self.max_time, key=seed
+            )
             model = self.learned_.model
         self.model_ = model
         self.posterior_ = condition(model, data)
@@ -316,6 +321,15 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_() if hasattr(self, "posterior_") else f"<pre>{self!r}</pre>"
+
+
+def _rougher(model: Model) -> Model:
+    """The default model with a Matérn-3/2 kernel in the place of the Matérn-5/2."""
+    smooth = model.kernel.kernel
+    rough = Matern32(lengthscale=smooth.lengthscale)
+    for name, mark in smooth._marks:
+        rough = rough.with_mark(name, mark)
+    return model.replace(prior=model.prior.replace(kernel=model.kernel.replace(kernel=rough)))
 
 
 def _mean(mean: Any, data: Data) -> AbstractMean:

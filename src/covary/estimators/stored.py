@@ -6,12 +6,13 @@ import dataclasses
 import math
 from typing import Any
 
+import jax
 import numpy as np
 
 from covary import distributions
 from covary._checks import CovaryError, fail
 from covary._memory import check_memory
-from covary._module import STATIC, Mark, Marked, Module
+from covary._module import STATIC, Mark, Marked, Module, without_marks
 from covary._precision import precision
 from covary._threads import blas_threads
 from covary.data import Data
@@ -26,8 +27,9 @@ from covary.means import functions as means
 from covary.model import GP, Model
 from covary.parameters import Packing
 from covary.posterior import Posterior
-from covary.selection.learn import Learned, Objective, Restart
+from covary.selection.learn import Learned, Restart
 from covary.selection.priors import Priors
+from covary.selection.problem import Objective
 
 MOST_TEXT = 2**18  # characters of a kernel in a file
 CHECKED = 5  # rows whose predictions are written down
@@ -191,14 +193,15 @@ def to_file(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
             "jitter": None if learned.objective.jitter is None else number(learned.objective.jitter),
             "scale": {path: number(v) for path, v in packing.scale.items()},
             "ends": [r.status for r in learned.restarts],
+            "rivals": [None if _alike(r.model, learned.model) else repr(r.model.kernel) for r in learned.restarts],
         }
         arrays |= {
             "theta": learned.theta,
             "lower": np.maximum(learned.objective.box[0], LOWEST),
             "upper": np.minimum(learned.objective.box[1], -LOWEST),
             "history": np.nan_to_num(np.array(learned.history, np.float64).reshape(-1, 2), nan=LOWEST, neginf=LOWEST),
-            "starts": np.array([packing.pack(r.start) for r in learned.restarts]),
-            "stops": np.array([packing.pack(r.model) for r in learned.restarts]),
+            "starts": np.array([Packing(r.start, scale=packing.scale).pack(r.start) for r in learned.restarts]),
+            "stops": np.array([Packing(r.model, scale=packing.scale).pack(r.model) for r in learned.restarts]),
             "results": np.nan_to_num(np.array([[r.value, r.steps] for r in learned.restarts], np.float64), neginf=LOWEST),
         }
     mean, std = estimator._predict(data.X.x[:CHECKED], return_std=True)
@@ -227,7 +230,8 @@ def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray],
     _agree(bool((estimator._scale > 0).all()), "the scale")
     estimator.priors_ = {str(path): decode_prior(p) for path, p in record["priors"].items()}
     estimator.model_ = model
-    estimator.learned_ = _learned(record["learned"], arrays, model, data, estimator.priors_) if "learned" in record else None
+    learned = record.get("learned")
+    estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions)
     estimator.posterior_ = _posterior(record, arrays, model, data)
     estimator._finish(data)
     mean, std = estimator._predict(data.X.x[:CHECKED], return_std=True)
@@ -262,8 +266,18 @@ def _posterior(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Mod
     return Posterior(model, data, bound, solved)
 
 
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two models differ in nothing but numbers."""
+    return jax.tree_util.tree_structure(without_marks(a)) == jax.tree_util.tree_structure(without_marks(b))
+
+
 def _learned(
-    record: dict[str, Any], arrays: dict[str, np.ndarray], model: Model, data: Data, priors: dict[str, Any]
+    record: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    model: Model,
+    data: Data,
+    priors: dict[str, Any],
+    functions: dict[str, Any],
 ) -> Learned:
     packing = Packing(model, scale={str(path): float(numeric(v)) for path, v in record["scale"].items()})
     theta, lower, upper = arrays["theta"], arrays["lower"], arrays["upper"]
@@ -275,11 +289,18 @@ def _learned(
     history = tuple((int(rows), float(v) if v > LOWEST else -np.inf) for rows, v in arrays["history"])
     ends, results = record["ends"], arrays["results"]
     _agree(arrays["starts"].shape == arrays["stops"].shape == (len(ends), packing.size), "the restarts")
-    restarts = tuple(
-        Restart(packing.unpack(a), packing.unpack(b), float(v) if v > LOWEST else -np.inf, str(end), int(steps))
-        for a, b, (v, steps), end in zip(arrays["starts"], arrays["stops"], results, ends, strict=True)
-    )
+    restarts = []
+    for i, end in enumerate(ends):
+        text = record["rivals"][i]
+        other = model
+        if text is not None:
+            other = model.replace(prior=model.prior.replace(kernel=parse(text, functions, most=MOST_TEXT)))
+        like = Packing(other, scale=packing.scale)
+        _agree(like.size == packing.size, "the restarts")
+        value, steps = results[i]
+        found = (like.unpack(arrays["starts"][i]), like.unpack(arrays["stops"][i]), float(value) if value > LOWEST else -np.inf)
+        restarts.append(Restart(*found, str(end), int(steps)))
     levels = tuple(int(v) for v in record["levels"])
     numbers = (float(numeric(record["value"])), str(record["status"]), len(history), float(numeric(record["seconds"])))
     jitter = problem.jitter or 0.0
-    return Learned(model, *numbers, levels, history, restarts, problem, theta, jitter)
+    return Learned(model, *numbers, levels, history, tuple(restarts), problem, theta, jitter)

@@ -87,6 +87,7 @@ def default_priors(model: Any, data: Data) -> dict[str, Any]:
 
     - ``lengthscale`` of stationary kernels: log-normal around e^√2 · √d times the column's standard deviation, with log
       standard deviation √3 (wide; it only keeps a column from being switched on or off without evidence);
+    - ``kernel.variance``, the signal's, where the kernel as a whole has one: log-normal around var(y), log standard deviation 2;
     - ``likelihood.variance`` of Gaussian noise: log-normal around 1 % of var(y), log standard deviation 2.
     """
     from covary.selection.starts import column_scales, lengthscale_paths, target_scale
@@ -98,6 +99,9 @@ def default_priors(model: Any, data: Data) -> dict[str, Any]:
         centre = np.sqrt(2) + 0.5 * np.log(len(columns))
         each = np.log(scales[columns]) if size > 1 else np.full(1, np.log(scales[columns]).mean())
         out[path] = [LogNormal(float(centre + e), scale=float(np.sqrt(3))) for e in each]
-    if "likelihood.variance" in parameters(model):
+    found = parameters(model)
+    if "kernel.variance" in found:
+        out["kernel.variance"] = LogNormal(float(2 * np.log(target_scale(data))), scale=2.0)
+    if "likelihood.variance" in found:
         out["likelihood.variance"] = LogNormal(float(np.log(0.01 * target_scale(data) ** 2)), scale=2.0)
     return out

@@ -1,0 +1,150 @@
+"""The problem a search solves: minus (log evidence plus log priors) over the unconstrained vector, inside a box."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from covary._checks import NotPositiveDefinite, fail
+from covary._precision import cast, precision
+from covary.data import Data
+from covary.gram.dense import Dense
+from covary.inference.condition import bind
+from covary.likelihoods.gaussian import Gaussian
+from covary.parameters import POSITIVE, Packing, parameters
+from covary.selection.objectives import log_evidence_and_grad
+from covary.selection.priors import Priors
+from covary.selection.starts import target_scale
+
+BOX = 12.0  # nats: how far a positive parameter may go from the data's own scale
+NOISE_FLOOR = 1e-6  # of var(y)
+
+
+class Objective:
+    """Minus (log evidence plus log priors) over the unconstrained vector, for any subset of the rows."""
+
+    def __init__(
+        self,
+        packing: Packing,
+        priors: Priors,
+        data: Data,
+        inference: Any,
+        gram: Any,
+        custom: Callable[..., Any] | None = None,
+        box: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:
+        self.packing, self.priors, self.data = packing, priors, data
+        self.box = packing.box() if box is None else box
+        self.inference, self.gram, self.custom = inference, gram, custom
+        self.jitter: float | None = gram.jitter if isinstance(gram, Dense) else None
+
+    def evidence(self, model: Any, data: Data, workspace: dict[str, Any]) -> tuple[float, np.ndarray]:
+        """The value and its gradient over the vector, without priors."""
+        if self.custom is not None:
+            return self.by_autodiff(model, data, workspace)
+        value, gradient = log_evidence_and_grad(
+            model, data, inference=self.inference, gram=self.gram, fixed_jitter=self.jitter, workspace=workspace
+        )
+        return value, self.packing.pull(model, gradient)
+
+    def by_autodiff(self, model: Any, data: Data, workspace: dict[str, Any]) -> tuple[float, np.ndarray]:
+        """A user's objective, differentiated by JAX; compiled once, unless it branches on numbers."""
+        method = getattr(self.custom, "value_and_grad", None)
+        if method is not None:
+            value, gradient = method(model, data)
+        else:
+            with precision(data.dtype):
+                plain = jax.value_and_grad(lambda m: self.custom(m, data))  # type: ignore[misc]
+                function = workspace.setdefault("objective", jax.jit(plain))
+                try:
+                    value, gradient = function(cast(model, data.dtype))
+                except jax.errors.ConcretizationTypeError:
+                    workspace["objective"] = plain
+                    value, gradient = plain(cast(model, data.dtype))
+        return float(value), self.packing.pull(model, gradient)
+
+    def at(self, data: Data) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        """The function to minimise on these rows; a model that cannot be factorised is worth infinity."""
+        workspace: dict[str, Any] = {}
+
+        def function(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            model = self.packing.unpack(theta)
+            try:
+                with np.errstate(all="ignore"):
+                    value, gradient = self.evidence(model, data, workspace)
+            except NotPositiveDefinite:
+                return np.inf, np.zeros_like(theta)
+            extra, slope = self.priors.log_prob_and_grad(self.packing, model)
+            if not (np.isfinite(value) and np.isfinite(gradient).all()):
+                return np.inf, np.zeros_like(theta)
+            return -(value + extra), -(gradient + slope)
+
+        return function
+
+
+def difference_hessian(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    x: np.ndarray,
+    gradient: np.ndarray | None = None,
+    *,
+    step: float,
+    central: bool = False,
+) -> np.ndarray:
+    """The Hessian from differences of gradients: one evaluation a coordinate, two if central."""
+    H = np.empty((len(x), len(x)))
+    base = function(x)[1] if gradient is None and not central else gradient
+    for i in range(len(x)):
+        ahead = x.copy()
+        ahead[i] += step
+        up = function(ahead)
+        if central:
+            back = x.copy()
+            back[i] -= step
+            down = function(back)
+            H[i] = (up[1] - down[1]) / (2 * step) if np.isfinite(up[0] + down[0]) else 0.0
+        else:
+            H[i] = (up[1] - base) / step if np.isfinite(up[0]) else 0.0
+    return (H + H.T) / 2
+
+
+def real_scales(model: Any, data: Data) -> dict[str, float]:
+    """Real parameters of the mean function are measured in units of y's spread."""
+    spread = target_scale(data)
+    return {path: spread for path, p in parameters(model).items() if path.startswith("mean.") and p.space is not POSITIVE}
+
+
+def box(packing: Packing, priors: Priors, data: Data, theta0: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds and uniform priors; elsewhere ±12 nats round the data's scale and the start for positive parameters.
+
+    Gaussian noise stays above its floor, unless bounds or a uniform prior say where it may go.
+    """
+    (lower, upper), (low, high) = packing.box(), priors.box(packing)
+    lower, upper = np.maximum(lower, low), np.minimum(upper, high)
+    if np.any(lower > upper):
+        name = packing.names()[int(np.argmax(lower > upper))]
+        raise fail("learn", f"the bounds and the uniform prior of {name} have nothing in common", "widen one of them")
+    first, second = np.clip(theta0, lower, upper), np.clip(centre, lower, upper)
+    for slot in packing.slots:
+        if slot.space is POSITIVE:
+            part = slice(slot.start, slot.stop)
+            free_low, free_high = np.isneginf(lower[part]), np.isposinf(upper[part])
+            lowest = np.minimum(first[part], second[part]) - BOX
+            if isinstance(packing.model.likelihood, Gaussian) and "likelihood.variance" in slot.paths:
+                lowest = np.where(free_high, np.log(NOISE_FLOOR * target_scale(data) ** 2), lowest)
+            lower[part] = np.where(free_low, lowest, lower[part])
+            upper[part] = np.where(free_high, np.maximum(first[part], second[part]) + BOX, upper[part])
+    return lower, upper
+
+
+def needed_jitter(model: Any, data: Data, inference: Any, gram: Any) -> float | None:
+    """How much jitter the start needs (it is then held for the whole search), or an error that says why none helps."""
+    if not isinstance(gram, Dense):
+        return None
+    bound_gram = bind("learn", model, data, gram)
+    with precision(data.dtype):
+        solved = inference.solve(model, data, bound_gram)
+    scale = float(np.mean(bound_gram.diag()))  # type: ignore[attr-defined]
+    return 10 * getattr(solved.factor, "jitter", 0.0) / scale

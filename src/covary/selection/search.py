@@ -1,0 +1,119 @@
+"""The search: starts on a coarse level, the end that holds most of the posterior, and its way up to all rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from covary.optimise.base import Result
+from covary.optimise.lbfgs import lbfgs
+from covary.optimise.quasi_newton import quasi_newton
+from covary.parameters import POSITIVE, Packing
+from covary.selection.priors import Priors
+from covary.selection.problem import difference_hessian
+
+GAIN = 0.01  # nats: stop when a step would gain less
+ROUGH = 1.0  # ... while several starts are compared
+COARSEST = 400  # rows below which there is no coarser level
+NOISY, CRISP = 2.7, -3.0  # nats: a start with more noise than the plain one (75 % of var(y)), and one with less
+APART = 0.3  # unconstrained units beyond which two ends are different ones
+NEAR = 30.0  # nats below the highest end within which another may still hold more of the posterior
+CLEARLY = 2.0  # nats: how much more another end or model must hold to be preferred, Laplace's method being rough
+VALLEY = 0.2  # nats: how far the objective must fall half way between two ends to make them two peaks
+LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats
+
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+def row_levels(rows: int) -> tuple[int, ...]:
+    """The numbers of rows from coarse to fine."""
+    if rows <= 2 * COARSEST:
+        return (rows,)
+    coarse = max(COARSEST, rows // 4)
+    return (coarse, rows) if coarse <= 1500 else (max(COARSEST, coarse // 4), coarse, rows)
+
+
+def further_starts(
+    theta0: np.ndarray, centre: np.ndarray, packing: Packing, count: int, rng: np.random.Generator
+) -> list[np.ndarray]:
+    """Further starts: the data's own scales; mostly noise; little noise; then draws around the data's scales.
+
+    Noise and signal explain the same scatter in different ways, and the evidence often has a peak for each.
+    """
+    planned = [centre]
+    for change in (NOISY, CRISP):
+        other = centre.copy()
+        for slot in packing.slots:
+            if slot.paths[0] == "likelihood.variance" and slot.space is POSITIVE:
+                other[slot.start : slot.stop] += change
+        planned.append(other)
+    planned = [p for p in planned if not np.allclose(p, theta0)][:count]
+    return planned + [centre + rng.normal(0.0, 1.5, packing.size) for _ in range(count - len(planned))]
+
+
+def heaviest(results: list[Result], function: Function, priors: Priors, packing: Packing, deadline: float | None) -> Result:
+    r"""The end that holds most of the posterior over the parameters, by Laplace's method (R&W, eq. 5.22; MacKay).
+
+    A narrow peak may be a little higher than a broad one and hold far less: the mass near an optimum is its height times
+    :math:`|H|^{-1/2}`. The highest is left only for one that holds clearly more. Where priors are not proper on every
+    positive parameter there is no mass, and the highest is taken.
+    """
+    best = min(results, key=lambda r: r.value)
+    covered = all(priors.of(slot) is not None for slot in packing.slots if slot.space is POSITIVE)
+    rest = [r for r in sorted(results, key=lambda r: r.value) if r is not best and r.value < best.value + NEAR]
+    if not covered or not rest or (deadline is not None and time.monotonic() > deadline):
+        return best
+    apart: list[Result] = [best]
+    for r in rest:
+        if not any(_one_peak(r, other, function) for other in apart):
+            apart.append(r)
+    if len(apart) == 1:
+        return best
+
+    def mass(r: Result) -> float:
+        H = difference_hessian(function, r.x, r.gradient, step=1e-2)
+        return -r.value - 0.5 * float(np.log(np.maximum(np.linalg.eigvalsh(H), LEAST)).sum())
+
+    masses = [mass(r) for r in apart]
+    most = int(np.argmax(masses))
+    return apart[most] if masses[most] > masses[0] + CLEARLY else best
+
+
+def _one_peak(a: Result, b: Result, function: Function) -> bool:
+    """Whether two ends belong to the same peak: close together, or with no valley half way."""
+    if np.abs(a.x - b.x).max() < APART:
+        return True
+    return function((a.x + b.x) / 2)[0] <= max(a.value, b.value) + VALLEY
+
+
+def refine(best: Result, levels: tuple[int, ...], on: Any, theta0: np.ndarray, lower: Any, upper: Any, deadline: Any) -> Result:
+    """Carry the best coarse point and its Hessian up the levels; never end below the plain start."""
+    for below, rows in pairwise(levels):
+        if deadline is not None and time.monotonic() > deadline:
+            return _cut_short(best, on(levels[-1]), np.clip(theta0, lower, upper))
+        function, _ = on(below)
+        H = difference_hessian(function, best.x, best.gradient, step=1e-2) * (rows / below)
+        function, note = on(rows)
+        best, _ = quasi_newton(function, best.x, H, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
+        if rows == levels[-1]:
+            plain, _ = function(np.clip(theta0, lower, upper))
+            note(plain)
+            if plain < best.value:
+                again = lbfgs(function, theta0, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
+                best = min(best, again, key=lambda r: r.value)
+    return best
+
+
+def _cut_short(best: Result, full: Any, start: np.ndarray) -> Result:
+    """Time ran out on a coarse level: the better of its point and the plain start, each told on all rows."""
+    function, note = full
+    ends = []
+    for x in (best.x, start):
+        value, gradient = function(x)
+        note(value)
+        ends.append(Result(x, value, gradient, "out of time", best.steps))
+    return min(ends, key=lambda r: r.value)
