@@ -31,7 +31,7 @@ from covary.parameters import Packing
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
-from covary.selection.search import CLEARLY, GAIN, ROUGH, further_starts, heaviest, refine, row_levels
+from covary.selection.search import CLEARLY, GAIN, ROUGH, Peak, further_starts, refine, row_levels, weigh
 from covary.selection.starts import spread_equal, starting_values
 
 
@@ -221,7 +221,8 @@ def learn(
         for p, r in zip(points, results, strict=False)
     ]
     with blas_threads(levels[0]):
-        best = heaviest(results, function, attached, packing, deadline)
+        peaks = weigh(results, function, attached, packing, deadline)
+    best = peaks[0].end
     for i, rival in enumerate(rivals):
         if not np.isfinite(best.value) or (deadline is not None and time.monotonic() > deadline):
             break
@@ -236,17 +237,21 @@ def learn(
         found = climb(best.x, ROUGH, 150)
         restarts.append(Restart(other.unpack(best.x), other.unpack(found.x), -found.value, found.status, found.steps))
         if found.value < best.value - CLEARLY:
-            best, packing = found, other
+            ends = [found, *(climb(p.end.x, ROUGH, 150) for p in peaks[1:])]
+            with blas_threads(levels[0]):
+                packing, peaks = other, weigh(ends, function, attached, other, deadline)
+            best = peaks[0].end
         else:
             problem, function = held, before
     if not only and len(levels) == 1 and np.isfinite(best.value):
         best = climb(best.x, GAIN, 500)
+        peaks = [Peak(best)]
     if not np.isfinite(best.value):
         raise CovaryError(
             "learn: the objective is not finite at any start; check the scales of X and y, or give other starting values."
         )
     with blas_threads(levels[-1]):
-        refined = refine(best, levels, on, theta0, lower, upper, deadline)
+        refined = refine(peaks, levels, on, theta0, lower, upper, deadline)
     return Learned(
         packing.unpack(refined.x),
         -refined.value,

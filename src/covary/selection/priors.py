@@ -87,7 +87,7 @@ def default_priors(model: Any, data: Data) -> dict[str, Any]:
 
     - ``lengthscale`` of stationary kernels: log-normal around e^√2 · √d times the column's standard deviation, with log
       standard deviation √3 (wide; it only keeps a column from being switched on or off without evidence);
-    - ``kernel.variance``, the signal's, where the kernel as a whole has one: log-normal around var(y), log standard deviation 2;
+    - ``kernel.variance``, where the kernel as a whole has one: log-normal around var(y), log standard deviation 2;
     - ``likelihood.variance`` of Gaussian noise: log-normal around 1 % of var(y), log standard deviation 2.
     """
     from covary.selection.starts import column_scales, lengthscale_paths, target_scale

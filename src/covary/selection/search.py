@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,12 +18,13 @@ from covary.selection.priors import Priors
 from covary.selection.problem import difference_hessian
 
 GAIN = 0.01  # nats: stop when a step would gain less
-ROUGH = 1.0  # ... while several starts are compared
+ROUGH = 0.2  # ... while several starts are compared
 COARSEST = 400  # rows below which there is no coarser level
 NOISY, CRISP = 2.7, -3.0  # nats: a start with more noise than the plain one (75 % of var(y)), and one with less
 APART = 0.3  # unconstrained units beyond which two ends are different ones
 NEAR = 30.0  # nats below the highest end within which another may still hold more of the posterior
-CLEARLY = 2.0  # nats: how much more another end or model must hold to be preferred, Laplace's method being rough
+MORE = 0.5  # nats: how much more than the highest another end must hold to be preferred, Laplace's method being rough
+CLEARLY = 2.0  # nats: how much more of the data another model must explain to be preferred
 VALLEY = 0.2  # nats: how far the objective must fall half way between two ends to make them two peaks
 LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats
 
@@ -55,32 +57,43 @@ def further_starts(
     return planned + [centre + rng.normal(0.0, 1.5, packing.size) for _ in range(count - len(planned))]
 
 
-def heaviest(results: list[Result], function: Function, priors: Priors, packing: Packing, deadline: float | None) -> Result:
-    r"""The end that holds most of the posterior over the parameters, by Laplace's method (R&W, eq. 5.22; MacKay).
+@dataclass(frozen=True)
+class Peak:
+    """An end of a search; the Hessian there and its log determinant, where they were needed."""
 
-    A narrow peak may be a little higher than a broad one and hold far less: the mass near an optimum is its height times
-    :math:`|H|^{-1/2}`. The highest is left only for one that holds clearly more. Where priors are not proper on every
-    positive parameter there is no mass, and the highest is taken.
+    end: Result
+    H: np.ndarray | None = None
+    log_det: float = 0.0
+
+    def mass(self) -> float:
+        r"""The log of the posterior's mass here, by Laplace's method: its height times :math:`|H|^{-1/2}`."""
+        return -self.end.value - 0.5 * self.log_det
+
+
+def weigh(results: list[Result], function: Function, priors: Priors, packing: Packing, deadline: float | None) -> list[Peak]:
+    r"""The different peaks among the ends of several searches, the one to be taken first (R&W, eq. 5.22; MacKay).
+
+    A narrow peak may be a little higher than a broad one and hold far less of the posterior: the mass near an optimum is its
+    height times :math:`|H|^{-1/2}`. The highest is left only for one that holds more. Where priors are not proper on every
+    positive parameter there is no mass, and the highest is the only one.
     """
     best = min(results, key=lambda r: r.value)
     covered = all(priors.of(slot) is not None for slot in packing.slots if slot.space is POSITIVE)
     rest = [r for r in sorted(results, key=lambda r: r.value) if r is not best and r.value < best.value + NEAR]
     if not covered or not rest or (deadline is not None and time.monotonic() > deadline):
-        return best
+        return [Peak(best)]
     apart: list[Result] = [best]
     for r in rest:
         if not any(_one_peak(r, other, function) for other in apart):
             apart.append(r)
     if len(apart) == 1:
-        return best
-
-    def mass(r: Result) -> float:
+        return [Peak(best)]
+    peaks = []
+    for r in apart:
         H = difference_hessian(function, r.x, r.gradient, step=1e-2)
-        return -r.value - 0.5 * float(np.log(np.maximum(np.linalg.eigvalsh(H), LEAST)).sum())
-
-    masses = [mass(r) for r in apart]
-    most = int(np.argmax(masses))
-    return apart[most] if masses[most] > masses[0] + CLEARLY else best
+        peaks.append(Peak(r, H, float(np.log(np.maximum(np.linalg.eigvalsh(H), LEAST)).sum())))
+    highest = peaks[0].mass()
+    return sorted(peaks, key=lambda p: -p.mass() - (MORE if p.mass() == highest else 0.0))
 
 
 def _one_peak(a: Result, b: Result, function: Function) -> bool:
@@ -90,15 +103,29 @@ def _one_peak(a: Result, b: Result, function: Function) -> bool:
     return function((a.x + b.x) / 2)[0] <= max(a.value, b.value) + VALLEY
 
 
-def refine(best: Result, levels: tuple[int, ...], on: Any, theta0: np.ndarray, lower: Any, upper: Any, deadline: Any) -> Result:
+def refine(
+    peaks: list[Peak], levels: tuple[int, ...], on: Any, theta0: np.ndarray, lower: Any, upper: Any, deadline: Any
+) -> Result:
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start."""
+    best = peaks[0].end
     for below, rows in pairwise(levels):
         if deadline is not None and time.monotonic() > deadline:
             return _cut_short(best, on(levels[-1]), np.clip(theta0, lower, upper))
-        function, _ = on(below)
-        H = difference_hessian(function, best.x, best.gradient, step=1e-2) * (rows / below)
+        coarser, _ = on(below)
         function, note = on(rows)
-        best, _ = quasi_newton(function, best.x, H, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
+        peak = peaks[0] if len(peaks) == 1 else _promising(peaks, rows / below, function, note)
+        H = difference_hessian(coarser, peak.end.x, peak.end.gradient, step=1e-2) if peak.H is None else peak.H
+        best, _ = quasi_newton(
+            function,
+            peak.end.x,
+            H * (rows / below),
+            lower=lower,
+            upper=upper,
+            tolerance=GAIN,
+            deadline=deadline,
+            note=note,
+        )
+        peaks = [Peak(best)]
         if rows == levels[-1]:
             plain, _ = function(np.clip(theta0, lower, upper))
             note(plain)
@@ -106,6 +133,26 @@ def refine(best: Result, levels: tuple[int, ...], on: Any, theta0: np.ndarray, l
                 again = lbfgs(function, theta0, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
                 best = min(best, again, key=lambda r: r.value)
     return best
+
+
+def _promising(peaks: list[Peak], growth: float, function: Function, note: Callable[[float], None]) -> Peak:
+    """The peak that promises most on more rows: its height there and what a Newton step with its Hessian would add.
+
+    More rows may raise another peak than few rows did, so each gets one evaluation before one of them is followed.
+    """
+
+    def promise(peak: Peak) -> float:
+        assert peak.H is not None
+        value, gradient = function(peak.end.x)
+        note(value)
+        if not np.isfinite(value):
+            return -np.inf
+        curvatures, directions = np.linalg.eigh(peak.H * growth)
+        gain = 0.5 * ((directions.T @ gradient) ** 2 / np.maximum(curvatures, LEAST)).sum()
+        return -value + gain - 0.5 * peak.log_det
+
+    promises = [promise(peak) for peak in peaks]
+    return peaks[int(np.argmax(promises))]
 
 
 def _cut_short(best: Result, full: Any, start: np.ndarray) -> Result:
