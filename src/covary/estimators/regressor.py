@@ -218,7 +218,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             model = model.replace(prior=model.prior.replace(kernel=natural.kernel))
         if self.noise is None:
             model = model.replace(likelihood=natural.likelihood)
-        model = model.replace(prior=model.prior.replace(mean=natural.mean))
+        if isinstance(self.mean, str):  # a mean function that was given starts at its own numbers
+            model = model.replace(prior=model.prior.replace(mean=natural.mean))
         if self.fixed:
             model = freeze(model, self.fixed)
         return bound(model, self.bounds) if self.bounds else model

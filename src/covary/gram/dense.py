@@ -293,7 +293,8 @@ class DenseBound(AbstractBound):
         if not self.kernel.traits.stationary:
             return tiles.diag(self.kernel, X)
         if self._level is None:
-            self._level = float(tiles.diag(self.kernel, self.X.take(slice(0, 1)))[0])
+            size = self.gram.tile or tiles.tile_size(self.X.rows)
+            self._level = float(tiles.diag(self.kernel, self.X.take(slice(0, 1)), size)[0])
         return np.full(X.rows, self._level, X.x.dtype)
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:

@@ -20,7 +20,7 @@ from covary._module import without_marks
 from covary._precision import cast, precision
 from covary.data import Inputs
 
-SMALL, LARGE = 256, 512  # the two sizes of a tile
+SMALL, MIDDLE, LARGE = 128, 256, 512  # the sizes of a tile
 THIN, WIDE = 16, 1024  # a few rows against many: the shape of a prediction at a point
 ROWS = 256  # blocks of rows, for functions of one row
 ALONE = 200_000  # entries that one thread computes sooner than a second one starts
@@ -64,8 +64,8 @@ def _diag_pull(kernel: Any, X: Inputs, g: Any) -> Any:
 
 
 def tile_size(rows: int) -> int:
-    """The tile for this many rows: small up to 768, so that small problems share what was compiled."""
-    return SMALL if rows <= 768 else LARGE
+    """The tile for this many rows: little is computed in vain, and problems of like size share what was compiled."""
+    return SMALL if rows <= 512 else MIDDLE if rows <= 1024 else LARGE
 
 
 def host_device() -> Any:
@@ -153,7 +153,7 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
     n, m, dtype = X.rows, Z.rows, X.x.dtype
     out = np.empty((n, m), dtype, order="F") if out is None else out
     bare = cast(without_marks(kernel), dtype)
-    thin = m <= THIN and n > SMALL
+    thin = m <= THIN and n > MIDDLE
     rows, columns = (WIDE, THIN) if thin else (tile_size(n),) * 2
     full_x, full_z = padded(X, rows), padded(Z, columns)
 
@@ -224,17 +224,17 @@ def pull_gram(
 def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
     """The gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and over the numbers of X."""
     n, m, dtype = X.rows, Z.rows, X.x.dtype
-    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, SMALL), padded(Z, SMALL)
+    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, MIDDLE), padded(Z, MIDDLE)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
         (i, i_end), (j, j_end) = pair
-        block = np.zeros((SMALL, SMALL), dtype)
+        block = np.zeros((MIDDLE, MIDDLE), dtype)
         block[: i_end - i, : j_end - j] = G[i:i_end, j:j_end]
-        bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + SMALL)), full_z.take(slice(j, j + SMALL)), block)
+        bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + MIDDLE)), full_z.take(slice(j, j + MIDDLE)), block)
         return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
 
-    pairs = [(a, b) for a in _spans(n, SMALL) for b in _spans(m, SMALL)]
-    parts = _run(work, pairs, dtype, SMALL * SMALL)
+    pairs = [(a, b) for a in _spans(n, MIDDLE) for b in _spans(m, MIDDLE)]
+    parts = _run(work, pairs, dtype, MIDDLE * MIDDLE)
     x_bar = np.zeros_like(X.x)
     for ((i, i_end), _), (_, rows) in zip(pairs, parts, strict=True):
         x_bar[i:i_end] += rows
