@@ -12,6 +12,10 @@ from covary.optimise.base import Function, OutOfTime, Recorder, Result
 REJECTED = 1e10  # what a failed evaluation costs above the start: large enough that every line search turns back
 
 
+class Joined(Exception):
+    """The search has come to where another one ended."""
+
+
 def lbfgs(
     function: Function,
     x0: np.ndarray,
@@ -22,8 +26,12 @@ def lbfgs(
     max_steps: int = 500,
     deadline: float | None = None,
     note: Callable[[float], Any] | None = None,
+    stop: Callable[[np.ndarray, float], bool] | None = None,
 ) -> Result:
-    """Minimise inside a box; stop when a step gains less than ``tolerance`` or its slope is as small."""
+    """Minimise inside a box; stop when a step gains less than ``tolerance`` or its slope is as small.
+
+    ``stop(x, value)`` may end the search early: it is on its way to a point that is known already.
+    """
     from scipy.optimize import minimize
 
     record = Recorder(function, deadline=deadline, note=note)
@@ -33,6 +41,8 @@ def lbfgs(
         value, gradient = record(x)
         if not start:
             start.append(value)
+        if stop is not None and stop(x, value):
+            raise Joined
         if not np.isfinite(value):
             return start[0] + REJECTED, np.zeros_like(x)
         return value, gradient
@@ -53,6 +63,8 @@ def lbfgs(
         )
         if not out.success and out.nit >= 1 and "ABNORMAL" not in str(out.message):
             status = "stopped after " + str(record.steps) + " evaluations"
+    except Joined:
+        status = "joined another start"
     except OutOfTime:
         status = "out of time"
     assert record.best is not None

@@ -31,7 +31,7 @@ from covary.parameters import Packing
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
-from covary.selection.search import CLEARLY, GAIN, ROUGH, Peak, further_starts, refine, row_levels, weigh
+from covary.selection.search import CLEARLY, GAIN, ROUGH, Peak, further_starts, joins, refine, row_levels, weigh
 from covary.selection.starts import spread_equal, starting_values
 
 
@@ -204,16 +204,24 @@ def learn(
     tracker = Tracker(levels, len(points) + len(rivals), packing.size, began)
     only = len(points) + len(rivals) == 1
 
-    def climb(point: np.ndarray, tolerance: float, most: int) -> Any:
+    def climb(point: np.ndarray, tolerance: float, most: int, known: Sequence[Any] = ()) -> Any:
         with blas_threads(levels[0]):
             return lbfgs(
-                function, point, lower=lower, upper=upper, tolerance=tolerance, max_steps=most, deadline=deadline, note=note
+                function,
+                point,
+                lower=lower,
+                upper=upper,
+                tolerance=tolerance,
+                max_steps=most,
+                deadline=deadline,
+                note=note,
+                stop=lambda x, value: joins(x, value, known),
             )
 
     results: list[Any] = []
     for i, point in enumerate(points):
         tracker.start = i
-        results.append(climb(point, GAIN if only else ROUGH, 500 if i == 0 else 150))
+        results.append(climb(point, GAIN if only else ROUGH, 500 if i == 0 else 150, results))
         if deadline is not None and time.monotonic() > deadline:
             break
     restarts = [

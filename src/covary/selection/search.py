@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -94,6 +94,11 @@ def weigh(results: list[Result], function: Function, priors: Priors, packing: Pa
         peaks.append(Peak(r, H, float(np.log(np.maximum(np.linalg.eigvalsh(H), LEAST)).sum())))
     highest = peaks[0].mass()
     return sorted(peaks, key=lambda p: -p.mass() - (MORE if p.mass() == highest else 0.0))
+
+
+def joins(x: np.ndarray, value: float, known: Sequence[Result]) -> bool:
+    """Whether a search has come close to an end that is known, and not above it."""
+    return any(value < r.value + 1.0 and np.abs(x - r.x).max() < APART for r in known)
 
 
 def _one_peak(a: Result, b: Result, function: Function) -> bool:

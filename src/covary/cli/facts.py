@@ -1,0 +1,126 @@
+"""What is said about a fitted model: parameters with error bars, and how relevant each input column is."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+A_MINUTE = 60.0  # seconds that error bars may take unless they are asked for
+MOST_COLUMNS, MOST_WORK = 60, 3e8  # what is spent on finding out what is relevant: columns, and products of sizes
+
+
+def error_bar_seconds(estimator: Any) -> float:
+    """How long error bars would take: two evaluations on all rows per parameter, judged by how learning went."""
+    learned = estimator.learned_
+    if learned is None or not learned.history:
+        return 0.0
+    work = sum(_work(rows) for rows, _ in learned.history)
+    return 2 * len(learned.theta) * _work(learned.levels[-1]) * learned.seconds / work
+
+
+def _work(rows: int) -> float:
+    return float(rows) ** 2 * (rows + 2000.0)
+
+
+def summary_of(estimator: Any, *, error_bars: bool) -> Any:
+    """The estimator's own summary, with error bars or with none."""
+    if error_bars or estimator.learned_ is None:
+        return estimator.summary()
+    bare = copy.copy(estimator)
+    bare.learned_ = dataclasses.replace(estimator.learned_)
+    vars(bare.learned_)["log_errors"] = {}  # it is computed on first access, unless it is there
+    found = bare.summary()
+    return dataclasses.replace(found, rows=tuple(dataclasses.replace(row, error="") for row in found.rows))
+
+
+def parameter_facts(estimator: Any, summary: Any, *, error_bars: bool) -> list[dict[str, Any]]:
+    """Every parameter with its number, its error bar and what was said about it.
+
+    ``error`` belongs to the logarithm where ``scale`` is "log": the parameter lies within value ×/÷ exp(error).
+    """
+    from covary.parameters import POSITIVE, parameters
+
+    learned = estimator.learned_
+    errors = learned.log_errors if error_bars and learned is not None else {}
+    out = []
+    rows = iter(summary.rows)
+    for path, parameter in parameters(estimator.model_).items():
+        values = np.atleast_1d(np.asarray(parameter.value, np.float64))
+        spread = np.ravel(errors.get(path, np.full(values.shape, np.nan)))
+        for value, error in zip(values, spread, strict=True):
+            row = next(rows)
+            out.append(
+                {
+                    "name": row.name,
+                    "value": float(value),
+                    "error": None if parameter.mark.fixed else float(error),
+                    "scale": "log" if parameter.space is POSITIVE else "plain",
+                    "fixed": bool(parameter.mark.fixed),
+                    "note": row.note,
+                }
+            )
+    return out
+
+
+def relevance(estimator: Any, names: list[str]) -> dict[str, float]:
+    """The share of the predictions' variation that involves each column, from the most relevant to the least.
+
+    A column is shuffled and the mean predicted again: the mean squared change over twice the variance of the mean is
+    Jansen's estimate of Sobol's total index. Columns that act together are each given what they share. Of very many
+    columns only those are looked at that move most, measured by their length-scales.
+    """
+    post = estimator.posterior_
+    x = np.asarray(post.data.X.x)
+    rng = np.random.default_rng(0)
+    columns = _likely(estimator.model_.kernel, x)
+    few = int(np.clip(MOST_WORK / (len(columns) * x.size), 20, 1000))
+    some = x if len(x) <= few else x[np.sort(rng.choice(len(x), few, replace=False))]
+    base = _means(post, some)
+    spread = base.var(0)
+    found = {}
+    together = max(1, 2000 // len(some))  # columns predicted in one go
+    for start in range(0, len(columns), together):
+        part = columns[start : start + together]
+        moved = np.tile(some, (len(part), 1, 1))
+        for i, j in enumerate(part):
+            moved[i, :, j] = rng.permutation(some[:, j])
+        means = _means(post, moved.reshape(-1, x.shape[1])).reshape(len(part), len(some), -1)
+        change = np.square(means - base).mean(1)
+        shares = np.divide(change, 2 * spread, out=np.zeros_like(change), where=spread > 0).mean(1)
+        found |= {names[j]: float(np.clip(np.nan_to_num(s), 0.0, 1.0)) for j, s in zip(part, shares, strict=True)}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _means(post: Any, x: np.ndarray) -> np.ndarray:
+    return np.asarray(post.mean(x)).reshape(len(x), -1)
+
+
+def _likely(kernel: Any, x: np.ndarray) -> list[int]:
+    """The columns worth a look: all of a few; of many those of the largest spread over length-scale."""
+    from covary.parameters import parameters
+
+    if x.shape[1] <= MOST_COLUMNS:
+        return list(range(x.shape[1]))
+    size = np.zeros(x.shape[1])
+    for path, parameter in parameters(kernel).items():
+        if path.endswith("lengthscale") and np.shape(parameter.value) in ((), size.shape):
+            size = np.maximum(size, x.std(0) / np.asarray(parameter.value))
+    return sorted(np.argsort(-size, kind="stable")[:MOST_COLUMNS].tolist())
+
+
+def input_names(estimator: Any) -> list[str]:
+    """The columns the model was fitted to."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def target_names(estimator: Any) -> list[str]:
+    """What the model predicts."""
+    names = getattr(estimator, "target_names_", None)
+    if names is not None:
+        return [str(name) for name in names]
+    shape = np.shape(estimator.posterior_.data.y)
+    return ["y"] if len(shape) == 1 else [f"y{i}" for i in range(shape[1])]

@@ -1,0 +1,191 @@
+"""``covary info``: what a model file or a table holds, or what this machine offers."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covary.cli import facts
+from covary.cli.doors import BadData
+from covary.cli.fit import enable_cache, worth_error_bars
+from covary.cli.model_file import load_model, versions
+from covary.cli.output import console, write_json
+from covary.cli.progress import bar
+from covary.cli.shown import facts_table, show_model, simple_table
+from covary.cli.tables import Table, is_text, read_table
+
+MOST_LINES = 200
+
+
+def run_info(path: str | None, *, error_bars: bool | None, as_json: bool, quiet: bool) -> None:
+    """Tell about a file, or about the machine."""
+    if path is None:
+        _machine(as_json)
+    elif path != "-" and _is_model(path):
+        _model(path, error_bars, as_json, quiet)
+    else:
+        with bar(quiet=quiet or as_json) as progress:
+            progress.stage("reading")
+            table = read_table(path)
+        _table(table, as_json)
+
+
+def _is_model(path: str) -> bool:
+    """By suffix, else by the bytes it begins with."""
+    if Path(path).suffix.lower() == ".covary":
+        return True
+    try:
+        with open(path, "rb") as handle:
+            return handle.read(4) == b"PK\x03\x04"
+    except FileNotFoundError:
+        raise BadData(f"there is no file {path!r}; check the name.") from None
+    except OSError:
+        return False
+
+
+# a model --------------------------------------------------------------------------------------------------------
+def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> None:
+    with bar(quiet=quiet or as_json) as progress:
+        progress.stage("reading")
+        enable_cache()
+        estimator, made = load_model(path)
+        inputs, targets = facts.input_names(estimator), facts.target_names(estimator)
+        bars, note = worth_error_bars(estimator, error_bars, None)
+        progress.stage("finding error bars")
+        summary = facts.summary_of(estimator, error_bars=bars)
+        progress.stage("finding what is relevant")
+        shares = facts.relevance(estimator, inputs)
+    if as_json:
+        write_json(
+            {
+                "model": path,
+                "bytes": Path(path).stat().st_size,
+                "rows": estimator.posterior_.data.rows,
+                "inputs": inputs,
+                "targets": targets,
+                "kernel": repr(estimator.model_.kernel),
+                "log_evidence": float(estimator.log_marginal_likelihood_),
+                "noise_std": float(np.sqrt(estimator.model_.likelihood.variance)),
+                "parameters": facts.parameter_facts(estimator, summary, error_bars=bars),
+                "relevance": shares,
+                "made": made,
+            }
+        )
+        return
+    few = ", ".join(inputs[:12]) + (f" and {len(inputs) - 12} more" if len(inputs) > 12 else "")
+    extra = [("file", f"{path}, {size(Path(path).stat().st_size)}"), ("target", ", ".join(targets)), ("inputs", few)]
+    show_model(summary, shares, len(inputs), extra=extra, note=note)
+    console().print("\nhow it was made", style="bold")
+    console().print(facts_table(_how(made)))
+
+
+def _how(made: dict[str, Any]) -> list[tuple[str, str]]:
+    """The note in the file, as lines."""
+    if "command" not in made:
+        return [("by", "a program, not by the command"), ("covary", str(made.get("covary") or "unknown"))]
+    lines = [("by", f"covary {made['command']}")]
+    for name in ("data", "rows", "rows dropped", "noise column", "weight column", "kernel", "seed", "restarts", "max time"):
+        value = made.get(name)
+        if value is not None and (name, value) != ("rows dropped", 0):
+            lines.append((name, str(value)))
+    found = made.get("versions")
+    if isinstance(found, dict):
+        lines.append(("versions", ", ".join(f"{name} {value}" for name, value in found.items())))
+    return lines
+
+
+# a table --------------------------------------------------------------------------------------------------------
+def _table(table: Table, as_json: bool) -> None:
+    columns = [_column(name, table.frame[name]) for name in table.columns]
+    if as_json:
+        write_json({"data": table.name, "rows": len(table.frame), "notes": list(table.notes), "columns": columns})
+        return
+    out = console()
+    gaps = int(table.frame.isna().any(axis=1).sum())
+    lines = [("rows", f"{len(table.frame)}" + (f", {gaps} with a missing value" if gaps else ", none with a missing value"))]
+    lines += [("columns", str(len(columns))), *(("note", note) for note in table.notes)]
+    out.print(table.name, style="bold")
+    out.print(facts_table(lines))
+    rows = [
+        (c["name"], c["type"], str(c["missing"] or ""), str(c["distinct"]), _short(c["least"]), _short(c["most"]))
+        for c in columns
+    ]
+    titles = ("column", "type", "missing", "distinct", "least", "most")
+    out.print(simple_table(titles, rows[:MOST_LINES], right=(2, 3, 4, 5)))
+    if len(rows) > MOST_LINES:
+        out.print(f"  and {len(rows) - MOST_LINES} more: --json lists all", style="dim")
+
+
+def _column(name: str, column: Any) -> dict[str, Any]:
+    """Type, gaps and range of one column."""
+    kind = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false", "M": "dates"}.get(
+        column.dtype.kind, "text"
+    )
+    there = column.dropna()
+    if not len(there):
+        kind = "empty"
+    least = most = None
+    if kind == "text":
+        texts = there.map(str)
+        least, most = texts.min(), texts.max()
+        distinct = texts.nunique()
+    else:
+        distinct = there.nunique()
+        if len(there):
+            least, most = there.min(), there.max()
+            least, most = (str(least), str(most)) if kind == "dates" else (least.item(), most.item())
+    return {
+        "name": name,
+        "type": kind,
+        "usable": not is_text(column) and kind != "empty",
+        "missing": int(column.isna().sum()),
+        "distinct": int(distinct),
+        "least": least,
+        "most": most,
+    }
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 24 else text[:21] + "..."
+
+
+# the machine ----------------------------------------------------------------------------------------------------
+def _machine(as_json: bool) -> None:
+    import jax
+
+    from covary._memory import GIB, free_memory
+
+    found = {
+        "versions": versions(),
+        "devices": [f"{d.platform}: {d.device_kind}" for d in jax.devices()],
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "memory_free_gib": round(free_memory() / GIB, 2),
+        "cache": enable_cache(),
+    }
+    if as_json:
+        write_json(found)
+        return
+    lines = [*found["versions"].items(), ("devices", ", ".join(found["devices"])), ("cores", str(found["cores"]))]
+    lines += [("free memory", f"{found['memory_free_gib']:.1f} GiB")]
+    lines += [("compiled code", found["cache"] or "not kept: the home folder cannot be written")]
+    console().print(facts_table(lines))
+
+
+def size(count: int) -> str:
+    """Bytes as a person says them.
+
+    Examples
+    --------
+    >>> size(900), size(2_500_000)
+    ('900 bytes', '2.5 MB')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} bytes"

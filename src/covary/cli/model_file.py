@@ -1,0 +1,66 @@
+"""Model files as the command writes them: the model, its columns, and how it was made."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from covary._checks import CovaryError
+from covary.cli.doors import BadModel, BadUsage, sentence
+
+MADE = "made"
+
+
+def save_model(estimator: Any, path: str, made: dict[str, Any]) -> None:
+    """Write the model, whole or not at all, with a note of how it was made beside it."""
+    from covary import files
+
+    record, arrays = estimator._to_file(None)
+    try:
+        files.write(path, type(estimator).__name__, {**record, MADE: made}, arrays)
+    except MemoryError:
+        raise
+    except CovaryError as error:
+        raise BadUsage(sentence(error)) from None
+
+
+def load_model(path: str) -> tuple[Any, dict[str, Any]]:
+    """The model in a file and how it was made (empty if a program wrote the file)."""
+    from covary import files
+
+    if path == "-":
+        raise BadModel("a model cannot come through stdin; give the name of a file.")
+    if not Path(path).exists():
+        raise BadModel(f"there is no file {path!r}; check the name, or make a model with covary fit.")
+    estimator = files.load(path)
+    made: Any = None
+    with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        page = json.loads(archive.read(files.PAGE))
+        made = {**page.get(MADE, {}), "covary": page.get("covary")} if isinstance(page.get(MADE, {}), dict) else None
+    return estimator, made or {}
+
+
+def versions() -> dict[str, str]:
+    """What this was computed with."""
+    import platform
+
+    import jax
+    import numpy
+    import pandas
+    import scipy
+    import sklearn
+
+    from covary import __version__
+
+    return {
+        "covary": __version__,
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+        "pandas": pandas.__version__,
+    }

@@ -1,0 +1,114 @@
+"""What comes out: tables in files or on stdout, one strict JSON object, text for people."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covary._checks import CovaryError
+from covary._write import whole_file
+from covary.cli.doors import BadUsage, sentence
+from covary.cli.tables import FORMATS, Frame, table_suffix
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read: colours only on a terminal, wide enough lines elsewhere."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else 140, highlight=False, markup=False, emoji=False)
+
+
+def check_place(path: str, source: str | None = None) -> None:
+    """Refuse a file that could not be written, before any work is done."""
+    target = Path(path)
+    if not path or target.is_dir():
+        raise BadUsage(f"--out is {path!r}, which is a folder; give the name of a file.")
+    if not target.parent.is_dir():
+        raise BadUsage(f"--out is {path!r}, but the folder {str(target.parent)!r} does not exist; create it first.")
+    if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+        raise BadUsage(f"--out is {path!r}, which is also what is read; write to another file.")
+
+
+def check_table_place(path: str, source: str | None = None) -> None:
+    """As :func:`check_place`, for a table: its suffix must name a format."""
+    if table_suffix(path) in (None, ""):
+        raise BadUsage(f"--out is {path!r}, whose suffix names no table format; give {FORMATS}, or - for stdout.")
+    if table_suffix(path) == ".parquet":
+        if Path(path).suffix.lower() == ".gz":
+            raise BadUsage(f"--out is {path!r}; Parquet is compressed inside, so give .parquet alone.")
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise BadUsage("writing Parquet needs pyarrow; run pip install 'covary[parquet]'.") from None
+    check_place(path, source)
+
+
+def table_bytes(frame: Frame, path: str) -> bytes:
+    """A table in the format the suffix names (CSV for stdout); numbers with every digit."""
+    suffix = ".csv" if path == "-" else table_suffix(path)
+    if suffix == ".parquet":
+        stream = io.BytesIO()
+        frame.to_parquet(stream, engine="pyarrow", index=False)
+        return stream.getvalue()
+    text = frame.to_csv(index=False, sep="," if suffix == ".csv" else "\t", lineterminator="\n")
+    data = text.encode()
+    if path.lower().endswith(".gz"):
+        import gzip
+
+        return gzip.compress(data, mtime=0)
+    return data
+
+
+def write_table(frame: Frame, path: str) -> None:
+    """Write a table whole or not at all; ``-`` is stdout."""
+    data = table_bytes(frame, path)
+    if path == "-":
+        write_stdout(data.decode())
+    else:
+        write_bytes(path, data)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
+    try:
+        with whole_file(path) as handle:
+            handle.write(data)
+    except CovaryError as error:
+        raise BadUsage(sentence(error)) from None
+
+
+def write_stdout(text: str) -> None:
+    """Text on stdout as UTF-8, whatever the terminal's encoding."""
+    sys.stdout.flush()
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:
+        sys.stdout.write(text)
+    else:
+        stream.write(text.encode())
+        stream.flush()
+
+
+def write_json(value: Any) -> None:
+    """One JSON object on stdout; what is not finite becomes null."""
+    write_stdout(json.dumps(strict(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def strict(value: Any) -> Any:
+    """The value as JSON knows it."""
+    if isinstance(value, dict):
+        return {str(key): strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [strict(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy
+        return strict(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

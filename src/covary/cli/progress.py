@@ -1,0 +1,110 @@
+"""Progress on stderr: a bar with the time left for anything over two seconds, on a terminal only."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from covary.cli.output import console
+
+PATIENCE = 2.0  # seconds before anything is shown
+
+
+class Bar:
+    """A line that appears after two seconds: what is being done, how much of it, how long it may still take."""
+
+    def __init__(self, show: bool) -> None:
+        self.task: Any = None
+        self.progress: Any = None
+        self.timer: threading.Timer | None = None
+        self.lock, self.over = threading.Lock(), False
+        if show:
+            from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+            self.progress = Progress(
+                SpinnerColumn(),
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=16),
+                TextColumn("{task.fields[share]}", markup=False),
+                TextColumn("{task.fields[left]}", markup=False),
+                console=console(stderr=True),
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self.task = self.progress.add_task("", total=None, share="", left="")
+            self.timer = threading.Timer(PATIENCE, self._appear)
+            self.timer.daemon = True
+            self.timer.start()
+
+    def _appear(self) -> None:
+        with self.lock:
+            if not self.over:
+                self.progress.start()
+
+    def stage(self, text: str) -> None:
+        """Begin something whose length is not known."""
+        if self.progress is not None:
+            self.progress.update(self.task, description=text, total=None, completed=0, share="", left="")
+
+    def at(self, text: str, fraction: float, seconds: float) -> None:
+        """A share of the work is done, after so many seconds."""
+        if self.progress is not None:
+            left = seconds * (1 - fraction) / fraction if fraction > 0 else 0.0
+            shown = f"{clock(left)} left" if seconds > PATIENCE and fraction > 0.02 else ""
+            self.progress.update(
+                self.task, description=text, total=1.0, completed=fraction, share=f"{100 * fraction:.0f} %", left=shown
+            )
+
+    def close(self) -> None:
+        """Take the line away."""
+        if self.timer is not None:
+            self.timer.cancel()
+        with self.lock:
+            self.over = True
+            if self.progress is not None:
+                self.progress.stop()
+
+
+def clock(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    Examples
+    --------
+    >>> clock(4.2), clock(80), clock(4000)
+    ('5 s', '1 min 20 s', '1 h 7 min')
+    """
+    whole = max(1, int(seconds + 0.999))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
+
+
+@contextmanager
+def bar(*, quiet: bool = False) -> Iterator[Bar]:
+    """A bar if stderr is a terminal and nobody asked for silence."""
+    made = Bar(not quiet and sys.stderr.isatty())
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def learning(shown: Bar) -> Iterator[None]:
+    """Inside this block the bar follows the search for parameters."""
+    from covary.selection.progress import watching
+
+    def tell(now: Any) -> None:
+        rows = f" {now.rows}/{now.levels[-1]} rows" if len(now.levels) > 1 else f" {now.rows} rows"
+        start = f", start {now.start + 1}/{now.starts}" if now.starts > 1 and now.level == 0 else ""
+        shown.at(f"learning{rows}{start}", now.fraction, now.seconds)
+
+    shown.stage("learning")
+    with watching(tell):
+        yield

@@ -1,0 +1,290 @@
+"""Tables from files: CSV, TSV, text with tabs, each also gzipped, and Parquet.
+
+Delimiter, decimal comma, encoding and byte-order marks are found out; whatever cannot be read is said in one sentence.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from covary.cli.doors import BadData
+
+Frame = Any  # a pandas.DataFrame; its own types say too little to help
+Column = Any  # a pandas.Series
+
+FORMATS = ".csv, .tsv, .txt (tabs), each also with .gz, or .parquet"
+DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t", "": ","}
+NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
+MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it was read: ``frame`` has a name for every column; ``text`` is kept to find lines again."""
+
+    name: str
+    frame: Frame
+    text: str | None = None
+    delimiter: str = ","
+    notes: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.frame.columns)
+
+    def where(self, row: int) -> str:
+        """Where a row stands: ``on line 7`` as an editor counts lines, ``in row 6`` for formats without lines."""
+        if self.text is not None:
+            for number, (first, _) in enumerate(_records(self.text, self.delimiter)):
+                if number == row + 1:
+                    return f"on line {first}"
+        return f"in row {row + 1}"
+
+
+def read_table(source: str) -> Table:
+    """The table in a file, or in what comes through stdin for ``-``."""
+    if source == "-":
+        return parse_text(_stdin(), "stdin", ",")
+    suffix = table_suffix(source)
+    if suffix is None:
+        kind = Path(source).suffix
+        raise BadData(f"{source!r} has the suffix {kind!r}, which is not read; give {FORMATS}.")
+    data = _bytes(source)
+    if suffix == ".parquet":
+        return _parquet(data, source)
+    if data[:2] == b"\x1f\x8b":
+        data = _unzipped(data, source)
+    return parse_text(data, source, DELIMITERS[suffix])
+
+
+def table_suffix(source: str) -> str | None:
+    """The suffix that decides the format, without ``.gz``; None if it is none of ours."""
+    path = Path(source)
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        suffix = Path(path.stem).suffix.lower()
+    return suffix if suffix in DELIMITERS or suffix == ".parquet" else None
+
+
+def _stdin() -> bytes:
+    stream = getattr(sys.stdin, "buffer", None)
+    return b"" if stream is None else stream.read()
+
+
+def _bytes(source: str) -> bytes:
+    try:
+        return Path(source).read_bytes()
+    except FileNotFoundError:
+        raise BadData(f"there is no file {source!r}; check the name.") from None
+    except IsADirectoryError:
+        raise BadData(f"{source!r} is a folder; give the name of a file.") from None
+    except (OSError, ValueError) as error:
+        raise BadData(f"{source!r} cannot be read ({getattr(error, 'strerror', None) or error}); check the file.") from None
+
+
+def _unzipped(data: bytes, source: str) -> bytes:
+    import gzip
+    import zlib
+
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        raise BadData(f"{source!r} is damaged: it does not unzip to its end; fetch it again.") from None
+
+
+def decode(data: bytes, name: str) -> str:
+    """Text from bytes: UTF-8, UTF-16 with its mark, else Latin-1; refuses what is no text."""
+    for magic, kind in ((b"PAR1", "a Parquet file"), (b"PK\x03\x04", "a zip archive, perhaps a workbook or a model")):
+        if data.startswith(magic):
+            raise BadData(f"{name!r} is {kind}, not a text table; give {FORMATS}.")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        text = data.decode("utf-16", "replace")
+    else:
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = data.decode("latin-1")
+    strange = len(re.findall(r"[\x00-\x08\x0e-\x1f\x7f\ufffd]", text))
+    if "\x00" in text or strange > max(2, len(text) // 200):
+        raise BadData(f"{name!r} is no text table: it holds binary data; give {FORMATS}.")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def parse_text(data: bytes, name: str, usual: str) -> Table:
+    """A table from delimited text."""
+    text = decode(data, name)
+    if not text.strip():
+        raise BadData(f"{name!r} is empty; give a header line with column names and a line for every row.")
+    mark = re.match(r"\s*sep=([,;\t])\n", text)  # spreadsheets write this line
+    delimiter = mark[1] if mark else sniff(text, usual)
+    if mark:
+        text = "\n" * mark[0].count("\n") + text[mark.end() :]
+    header = _header(text, delimiter, name)
+    frame, decimal = _frame(text, delimiter, len(header), name)
+    notes = [f"columns are separated by {NAMES[delimiter]}"] if delimiter != usual else []
+    notes += ["numbers have a decimal comma"] if decimal == "," else []
+    frame, more = _named(frame, header, name)
+    return Table(name, frame, text, delimiter, (*notes, *more))
+
+
+def sniff(text: str, usual: str) -> str:
+    """The delimiter: the commonest of comma, semicolon and tab outside quotes in the header line; the usual one in doubt."""
+    line = next(line for line in io.StringIO(text) if line.strip())
+    bare = re.sub(r'"[^"]*"', "", line)
+    return max(NAMES, key=lambda d: (bare.count(d), d == usual))
+
+
+def _records(text: str, delimiter: str) -> Any:
+    """(first line, cells) of every record that is not blank; lines are counted from 1."""
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    first = 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells) or len(cells) > 1:
+                yield first, cells
+            first = reader.line_num + 1
+    except csv.Error:
+        return
+
+
+def _header(text: str, delimiter: str, name: str) -> list[str]:
+    csv.field_size_limit(2**30)
+    line, cells = next(_records(text, delimiter), (1, []))
+    header = [" ".join(cell.split()) for cell in cells]
+    if not any(header):
+        raise BadData(f"{name!r} has no column names on line {line}; begin with a header line.")
+    if all(_is_number(cell) for cell in header if cell):
+        raise BadData(
+            f"{name!r} has numbers ({shown(header[0] or header[-1])}, ...) on line {line} where column names are expected; "
+            "begin with a header line."
+        )
+    return header
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _frame(text: str, delimiter: str, width: int, name: str) -> tuple[Frame, str]:
+    """The cells below the header, typed; with a decimal comma where that makes more columns numeric."""
+    frame = _parse(text, delimiter, width, name, ".")
+    words = [c for c in frame if is_text(frame[c])]
+    if delimiter != "," and words and frame[words].map(lambda v: isinstance(v, str) and "," in v).any(axis=None):
+        other = _parse(text, delimiter, width, name, ",")
+        if sum(is_text(other[c]) for c in other) < len(words):
+            return other, ","
+    return frame, "."
+
+
+def _parse(text: str, delimiter: str, width: int, name: str, decimal: str) -> Frame:
+    import warnings
+
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        exact: Any = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
+        try:
+            return pd.read_csv(
+                io.StringIO(text),
+                sep=delimiter,
+                decimal=decimal,
+                header=0,
+                names=list(range(width)),
+                index_col=False,
+                low_memory=False,
+                skipinitialspace=True,
+                keep_default_na=False,
+                na_values=list(MISSING),
+                **exact,
+            )
+        except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError, csv.Error) as error:
+            raise BadData(_ragged(text, delimiter, width, name, error)) from None
+
+
+def _ragged(text: str, delimiter: str, width: int, name: str, error: Exception) -> str:
+    """Why the text could not be cut into cells."""
+    for line, cells in _records(text, delimiter):
+        if len(cells) > width:
+            return (
+                f"{name!r} has {len(cells)} cells on line {line} but its header names {width} column{'s' * (width > 1)}; "
+                "correct the line, or the header, or put quotes round cells that hold the delimiter."
+            )
+    if "EOF inside string" in str(error):
+        return f"{name!r} has a quotation mark that is opened and never closed; close it, or remove it."
+    return f"{name!r} cannot be cut into columns ({' '.join(str(error).split())[:120]}); check the file."
+
+
+def _named(frame: Frame, header: list[str], name: str) -> tuple[Frame, list[str]]:
+    """The frame under its column names; nameless columns that are empty or count the rows are left out."""
+    import numpy as np
+
+    notes, keep = [], []
+    for i, title in enumerate(header):
+        if title:
+            keep.append(i)
+        elif frame[i].isna().all():
+            continue
+        elif frame[i].dtype.kind in "iu" and (np.diff(frame[i]) == 1).all() and frame[i].iloc[0] in (0, 1):
+            notes.append(f"column {i + 1} has no name and counts the rows: left out")
+        else:
+            raise BadData(f"column {i + 1} of {name!r} has no name; name it in the header line.")
+    titles = [header[i] for i in keep]
+    check_unique(titles, name)
+    frame = frame[keep]
+    frame.columns = titles
+    return frame, notes
+
+
+def check_unique(titles: list[str], name: str) -> None:
+    """Refuse two columns of one name."""
+    if len(set(titles)) < len(titles):
+        twice = next(t for i, t in enumerate(titles) if t in titles[:i])
+        places = [i + 1 for i, t in enumerate(titles) if t == twice]
+        raise BadData(f"{name!r} has two columns called {shown(twice)} (columns {places[0]} and {places[1]}); rename one.")
+
+
+def is_text(column: Column) -> bool:
+    """Whether a column is anything but numbers and booleans (missing entries aside)."""
+    return column.dtype.kind not in "iufb"
+
+
+def shown(value: Any) -> str:
+    """A value in quotes for a message, cut where it is long."""
+    text = str(value)
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _parquet(data: bytes, name: str) -> Table:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise BadData(f"{name!r} is Parquet, which needs pyarrow; run pip install 'covary[parquet]'.") from None
+    if not data:
+        raise BadData(f"{name!r} is empty; give a table with columns and rows.")
+    try:
+        table = pq.read_table(io.BytesIO(data), use_pandas_metadata=False)
+        check_unique(table.column_names, name)
+        for i, field in enumerate(table.schema):
+            if pa.types.is_decimal(field.type):
+                table = table.set_column(i, field.name, table.column(i).cast(pa.float64()))
+        frame = table.to_pandas(ignore_metadata=True)
+    except BadData:
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError, NotImplementedError, KeyError):
+        raise BadData(f"{name!r} is damaged or no Parquet file; write it again.") from None
+    index = [c for c in frame.columns if re.fullmatch(r"__index_level_\d+__", str(c))]
+    return Table(name, frame.drop(columns=index))
