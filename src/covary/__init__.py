@@ -13,23 +13,40 @@ The trunk::
     post = condition(model, Data(X, y))
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from covary._version import __version__ as __version__
-from covary.data import Data as Data
-from covary.data import Inputs as Inputs
-from covary.files import load as load
-from covary.files import save as save
-from covary.inference.condition import condition as condition
-from covary.model import GP as GP
-from covary.model import Model as Model
-from covary.posterior import sample_prior as sample_prior
-from covary.selection.learn import learn as learn
-from covary.selection.objectives import log_evidence as log_evidence
-from covary.selection.objectives import log_evidence_and_grad as log_evidence_and_grad
 
 if TYPE_CHECKING:
+    from covary.data import Data as Data
+    from covary.data import Inputs as Inputs
     from covary.estimators.regressor import GPRegressor as GPRegressor
+    from covary.files import load as load
+    from covary.files import save as save
+    from covary.inference.condition import condition as condition
+    from covary.model import GP as GP
+    from covary.model import Model as Model
+    from covary.posterior import sample_prior as sample_prior
+    from covary.selection.learn import learn as learn
+    from covary.selection.objectives import log_evidence as log_evidence
+    from covary.selection.objectives import log_evidence_and_grad as log_evidence_and_grad
+
+# imported when they are asked for: the command's --help need not wait for JAX, nor the trunk for scikit-learn
+_WHERE = {
+    "GP": "model",
+    "Data": "data",
+    "GPRegressor": "estimators.regressor",
+    "Inputs": "data",
+    "Model": "model",
+    "condition": "inference.condition",
+    "learn": "selection.learn",
+    "load": "files",
+    "log_evidence": "selection.objectives",
+    "log_evidence_and_grad": "selection.objectives",
+    "sample_prior": "posterior",
+    "save": "files",
+}
 
 __all__ = [
     "GP",
@@ -49,12 +66,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Front doors are imported when they are asked for: they bring scikit-learn with them."""
-    if name == "GPRegressor":
-        from covary.estimators.regressor import GPRegressor
-
-        return GPRegressor
+    if name in _WHERE:
+        value = getattr(importlib.import_module(f"covary.{_WHERE[name]}"), name)
+        globals()[name] = value
+        return value
+    try:
+        return importlib.import_module(f"covary.{name}")  # covary.kernels, covary.metrics, ...
+    except ModuleNotFoundError as error:
+        if error.name != f"covary.{name}":
+            raise
     raise AttributeError(f"module 'covary' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_WHERE])
 
 
 def enable_cache(directory: str | None = None) -> str:

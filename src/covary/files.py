@@ -28,7 +28,7 @@ from covary._write import whole_file
 
 SCHEMA = 1
 PAGE, FOLDER = "model.json", "arrays/"
-MOST_PAGE, MOST_MEMBERS, MOST_DEPTH = 2**22, 64, 40
+MOST_PAGE, MOST_MEMBERS, MOST_PARTS, MOST_DEPTH = 2**23, 64, 100_000, 40
 TYPES = ("<f8", "<f4", "<i8", "<i4", "|b1")
 KINDS = {"GPRegressor": "covary.estimators.regressor"}  # what a file may hold, and where it is defined
 
@@ -100,8 +100,10 @@ def write(path: str | os.PathLike[str], kind: str, record: Mapping[str, Any], ar
     shapes = {name: list(a.shape) for name, a in arrays.items()}
     page = {"schema": SCHEMA, "kind": kind, "covary": __version__, "arrays": shapes, **record}
     text = json.dumps(page, indent=1, allow_nan=False).encode()
-    if len(text) > MOST_PAGE:
-        raise fail("save", f"the description of the model takes {len(text)} bytes", f"keep it under {MOST_PAGE}")
+    if len(text) > MOST_PAGE or text.count(b"[") + text.count(b"{") > MOST_PARTS:
+        raise fail(
+            "save", f"the description of the model takes {len(text)} bytes", f"use fewer columns (under {MOST_PAGE} bytes)"
+        )
     with whole_file(path, "save") as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_member(PAGE), text)
         for name, array in arrays.items():
@@ -168,7 +170,7 @@ def _plain_name(name: str) -> bool:
 
 
 def _page(path: Path, text: bytes) -> dict[str, Any]:
-    if text.count(b"[") + text.count(b"{") > 20_000:
+    if text.count(b"[") + text.count(b"{") > MOST_PARTS:
         raise bad(path, "has a page with too many parts")
     try:
         page = json.loads(text.decode(), parse_constant=_no_constant)

@@ -84,6 +84,20 @@ ORDER = [
     "estimators.regressor",
     "estimators",
     "",
+    "cli.doors",
+    "cli.tables",
+    "cli.columns",
+    "cli.output",
+    "cli.progress",
+    "cli.facts",
+    "cli.model_file",
+    "cli.shown",
+    "cli.demo",
+    "cli.fit",
+    "cli.predict",
+    "cli.info",
+    "cli.app",
+    "cli",
 ]
 
 LATE = {("kernels.base", "kernels.combine"), ("kernels.base", "kernels.dot_product")}  # operators name their own results
@@ -149,9 +163,10 @@ def test_public_names_are_the_snapshot() -> None:
     import covary.kernels
     import covary.likelihoods
     import covary.means
+    import covary.metrics
 
     lines = [f"covary.{n}" for n in sorted(covary.__all__)]
-    for module in (covary.kernels, covary.means, covary.likelihoods, covary.gram, covary.inference):
+    for module in (covary.kernels, covary.means, covary.likelihoods, covary.gram, covary.inference, covary.metrics):
         short = module.__name__
         lines += [
             f"{short}.{n}"

@@ -1,6 +1,6 @@
 """Writes the model files that later versions must be able to read; run once per schema, and never over old ones.
 
-    python tests/golden/make_model_files.py schema1
+python tests/golden/make_model_files.py schema1
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
     """Inputs as a finite float64 array (n, d), checked against the columns seen in fit unless ``reset``."""
     who = type(estimator).__name__
     X = _numbers(who, X)
-    array = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+    array: Any = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
     names = getattr(estimator, "feature_names_in_", None)
     check_entries(who, "X", array, names)
     if reset and len(array):

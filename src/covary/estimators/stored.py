@@ -101,13 +101,18 @@ def decode_prior(record: Any) -> Any:
     return [decode_prior(r) for r in record]
 
 
+def encode_mean(mean: Any) -> dict[str, Any]:
+    """A mean function that is not a user's own."""
+    if type(mean).__name__ not in MEANS:
+        raise fail("save", "the mean is a user's function", "use 'zero', 'constant' or 'linear' in models to be saved")
+    return encode(mean)
+
+
 def encode_model(model: Model) -> dict[str, Any]:
     """Kernel by its text, mean and noise by their numbers."""
-    if type(model.mean).__name__ not in MEANS:
-        raise fail("save", "the mean is a user's function", "use 'zero', 'constant' or 'linear' in models to be saved")
     if not isinstance(model.likelihood, Gaussian):
         raise fail("save", f"the likelihood is {type(model.likelihood).__name__}", "only Gaussian noise can be saved")
-    return {"kernel": repr(model.kernel), "mean": encode(model.mean), "noise": encode(model.likelihood)}
+    return {"kernel": repr(model.kernel), "mean": encode_mean(model.mean), "noise": encode(model.likelihood)}
 
 
 def decode_model(record: dict[str, Any], functions: dict[str, Any]) -> Model:
@@ -119,28 +124,25 @@ def decode_model(record: dict[str, Any], functions: dict[str, Any]) -> Model:
 # constructor arguments ------------------------------------------------------------------------------------------
 def encode_params(params: dict[str, Any]) -> dict[str, Any]:
     """The estimator's own arguments."""
-    out: dict[str, Any] = {}
-    for name, value in params.items():
-        if name == "kernel" and isinstance(value, AbstractKernel):
-            value = {"kernel": repr(value)}
-        elif name == "mean" and not isinstance(value, str):
-            value = {"mean": encode_model(Model(GP("Constant()", mean=value)))["mean"] if isinstance(value, Module) else None}
-            if value["mean"] is None:
-                raise fail("save", "the mean is a user's function", "use 'zero', 'constant' or 'linear' in models to be saved")
-        elif name == "priors" and isinstance(value, dict):
-            value = {"priors": {path: encode_prior(p) for path, p in value.items()}}
-        elif name == "noise" and isinstance(value, Marked):
-            value = {"noise": encode(Gaussian(value))}
-        elif name == "bounds" and value is not None:
-            value = {path: [number(b) for b in pair] for path, pair in value.items()}
-        elif name == "fixed":
-            value = value if isinstance(value, str) else list(value)
-        elif name == "random_state" and value is not None:
-            value = int(value) if isinstance(value, int | np.integer) else None
-        elif isinstance(value, np.generic):
-            value = value.item()
-        out[name] = value
-    return out
+    return {name: _encode_param(name, value) for name, value in params.items()}
+
+
+def _encode_param(name: str, value: Any) -> Any:
+    if name == "kernel" and isinstance(value, AbstractKernel):
+        return {"kernel": repr(value)}
+    if name == "mean" and not isinstance(value, str):
+        return {"mean": encode_mean(value)}
+    if name == "priors" and isinstance(value, dict):
+        return {"priors": {path: encode_prior(p) for path, p in value.items()}}
+    if name == "noise" and isinstance(value, Marked):
+        return {"noise": encode(Gaussian(value))}
+    if name == "bounds":
+        return value and {path: [number(b) for b in pair] for path, pair in dict(value).items()}
+    if name == "fixed":
+        return value if isinstance(value, str) else [*(value or ())]
+    if name == "random_state":
+        return int(value) if isinstance(value, int | np.integer) else None
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def decode_params(record: dict[str, Any], functions: dict[str, Any]) -> dict[str, Any]:
@@ -261,7 +263,8 @@ def _posterior(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Mod
         for j, end in enumerate(ends):
             L[j:, j] = arrays["factor"][end - (n - j) : end]
         _agree(sound(L, float((L**2).sum(1).max())), "the factor")
-        factor = NoiseFactor(L, model.likelihood.sites(data), bound.basis, float(numeric(record["jitter"])))
+        likelihood: Any = model.likelihood
+        factor = NoiseFactor(L, likelihood.sites(data), bound.basis, float(numeric(record["jitter"])))
         solved = Solved(factor, residual(model, data), np.asfortranarray(arrays["alpha"]), float(numeric(record["evidence"])))
     return Posterior(model, data, bound, solved)
 

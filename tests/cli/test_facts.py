@@ -1,0 +1,57 @@
+"""What is said about a model: relevance against shares known beforehand, what error bars cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from covary import GPRegressor
+from covary.cli import facts
+
+
+@pytest.fixture(scope="module")
+def fitted() -> Any:
+    """y = 2 a + b + noise, with c beside it: total shares 0.8, 0.2, 0."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = 2 * X[:, 0] + X[:, 1] + 0.05 * rng.normal(size=60)
+    return GPRegressor(random_state=0, n_restarts=0).fit(X, y)
+
+
+def test_relevance_is_sobol_s_total_index(fitted: Any) -> None:
+    found = facts.relevance(fitted, ["a", "b", "c"])
+    assert list(found) == ["a", "b", "c"]
+    assert found["a"] == pytest.approx(0.8, abs=0.1)
+    assert found["b"] == pytest.approx(0.2, abs=0.1)
+    assert found["c"] < 0.01
+    assert found == facts.relevance(fitted, ["a", "b", "c"])
+
+
+def test_of_many_columns_the_likely_ones_are_looked_at(fitted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "MOST_COLUMNS", 2)
+    assert list(facts.relevance(fitted, ["a", "b", "c"])) == ["a", "b"]
+
+
+def test_a_column_that_never_changes_is_not_relevant() -> None:
+    X = np.column_stack([np.linspace(0, 3, 12), np.ones(12)])
+    held = ("kernel.variance", "kernel.lengthscale", "mean.value", "likelihood.variance")
+    model = GPRegressor("1.0 * Matern52()", noise=0.01, fixed=held).fit(X, np.sin(X[:, 0]))
+    assert facts.relevance(model, ["x", "one"])["one"] == 0.0
+    flat = GPRegressor("1.0 * Matern52()", noise=0.01, fixed=held).fit(X, np.zeros(12))
+    assert facts.relevance(flat, ["x", "one"]) == {"x": 0.0, "one": 0.0}
+
+
+def test_error_bars_are_priced_by_how_learning_went(fitted: Any) -> None:
+    learned = fitted.learned_
+    each = learned.seconds / learned.steps
+    assert facts.error_bar_seconds(fitted) == pytest.approx(2 * 6 * each)
+
+
+def test_a_summary_without_error_bars_leaves_the_model_alone(fitted: Any) -> None:
+    bare = facts.summary_of(fitted, error_bars=False)
+    assert [row.error for row in bare.rows] == [""] * 6
+    full = facts.summary_of(fitted, error_bars=True)
+    assert [row.value for row in full.rows] == [row.value for row in bare.rows]
+    assert all(row.error for row in full.rows)
