@@ -25,7 +25,8 @@ def test_fit_and_predict(shell: Shell, tmp_path: Path, home: Path) -> None:
     assert done.stderr == b""
     assert b"wrote t.covary" in done.stdout
     assert b"\x1b" not in done.stdout
-    assert any((home / ".cache" / "covary").iterdir())  # compiled code is kept
+    assert shell("fit", "t.csv", "-t", "y", "--kernel", "RationalQuadratic()", "--out", "other.covary").returncode == 0
+    assert any((home / ".cache" / "covary").iterdir())  # compiled code is kept (the default kernel needs none here)
     done = shell("predict", "t.covary", "-", stdin=(tmp_path / "t.csv").read_bytes())
     assert done.returncode == 0
     assert len(done.stdout.splitlines()) == 26

@@ -27,6 +27,7 @@ ORDER = [
     "optimise",
     "data",
     "kernels.distance",
+    "kernels.host",
     "kernels.tiles",
     "kernels.base",
     "kernels.stationary",

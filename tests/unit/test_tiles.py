@@ -7,8 +7,16 @@ import pytest
 
 from covary import GP, Data, Model, log_evidence_and_grad
 from covary.data import Inputs
-from covary.kernels import Linear, Matern32, Periodic, SquaredExponential, bounded, fixed, tiles
+from covary.kernels import Linear, Matern32, Periodic, SquaredExponential, bounded, fixed, host, tiles
 from laws import reference as ref
+
+
+@pytest.fixture(autouse=True)
+def _compiled(monkeypatch):
+    """The tiles themselves are tested here, also where the NumPy lane would take over."""
+    monkeypatch.setattr(host, "ROWS", 0)
+    monkeypatch.setattr(SquaredExponential, "host", False)
+
 
 SIZES = [1, 5, 127, 128, 129, 700]
 ELL, SCALE = np.array([0.8, 1.9]), 1.3

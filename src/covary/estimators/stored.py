@@ -130,8 +130,8 @@ def encode_params(params: dict[str, Any]) -> dict[str, Any]:
 def _encode_param(name: str, value: Any) -> Any:
     if name == "kernel" and isinstance(value, AbstractKernel):
         return {"kernel": repr(value)}
-    if name == "mean" and not isinstance(value, str):
-        return {"mean": encode_mean(value)}
+    if name == "mean":
+        return value if isinstance(value, str) else {"mean": encode_mean(value)}
     if name == "priors" and isinstance(value, dict):
         return {"priors": {path: encode_prior(p) for path, p in value.items()}}
     if name == "noise" and isinstance(value, Marked):

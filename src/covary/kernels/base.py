@@ -75,6 +75,19 @@ class AbstractKernel(Module):
         """k between all rows of X and all rows of Z, in jax.numpy: shape (n, m)."""
         raise NotImplementedError
 
+    @property
+    def host(self) -> bool:
+        """Whether the kernel also knows itself in NumPy, for small problems (see :mod:`covary.kernels.host`)."""
+        return False
+
+    def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
+        """What ``block`` computes, in NumPy."""
+        raise NotImplementedError
+
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+        """The gradient of Σ_ij G_ij k(x_i, z_j) over the parameters, in the kernel's shape, and the block, in NumPy."""
+        raise NotImplementedError
+
     def block_diag(self, X: Inputs) -> Any:
         """k(x, x) for every row of X, in jax.numpy: shape (n,)."""
         return jax.vmap(lambda x: self.block(*(jax.tree_util.tree_map(lambda v: v[None], x),) * 2)[0, 0])(X)
@@ -230,6 +243,20 @@ class Sum(AbstractKernel):
             total = total + term.block_diag(X)
         return total
 
+    @property
+    def host(self) -> bool:
+        return all(term.host for term in self.terms)
+
+    def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
+        total = self.terms[0].host_block(X, Z)
+        for term in self.terms[1:]:
+            total += term.host_block(X, Z)
+        return total
+
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+        parts = [term.host_pull(X, Z, G) for term in self.terms]
+        return self.replace(terms=tuple(bar for bar, _ in parts)), np.sum([block for _, block in parts], axis=0)
+
     def check(self, X: Inputs) -> None:
         for term in self.terms:
             term.check(X)
@@ -273,6 +300,27 @@ class Product(AbstractKernel):
             total = total * factor.block_diag(X)
         return total
 
+    @property
+    def host(self) -> bool:
+        return all(factor.host for factor in self.factors)
+
+    def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
+        total = self.factors[0].host_block(X, Z)
+        for factor in self.factors[1:]:
+            total *= factor.host_block(X, Z)
+        return total
+
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+        blocks = [factor.host_block(X, Z) for factor in self.factors]
+        out = []
+        for i, factor in enumerate(self.factors):
+            rest = G.copy()
+            for j, block in enumerate(blocks):
+                if j != i:
+                    rest *= block
+            out.append(factor.host_pull(X, Z, rest)[0])
+        return self.replace(factors=tuple(out)), np.prod(blocks, axis=0)
+
     def check(self, X: Inputs) -> None:
         for factor in self.factors:
             factor.check(X)
@@ -312,6 +360,20 @@ class Scaled(AbstractKernel):
 
     def block_diag(self, X: Inputs) -> Any:
         return self.variance * self.kernel.block_diag(X)
+
+    @property
+    def host(self) -> bool:
+        return self.kernel.host
+
+    def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
+        K = self.kernel.host_block(X, Z)
+        K *= self.variance
+        return K
+
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+        bar, block = self.kernel.host_pull(X, Z, self.variance * G)
+        slope = np.vdot(G, block)
+        return self.replace(kernel=bar, variance=slope), self.variance * block
 
     def check(self, X: Inputs) -> None:
         self.kernel.check(X)

@@ -64,6 +64,17 @@ class Columns(AbstractKernel):
     def block_diag(self, X: Inputs) -> Any:
         return self.kernel.block_diag(self._inner(X))
 
+    @property
+    def host(self) -> bool:
+        return self.kernel.host
+
+    def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
+        return self.kernel.host_block(self._inner(X), self._inner(Z))
+
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+        bar, block = self.kernel.host_pull(self._inner(X), self._inner(Z), G)
+        return self.replace(kernel=bar), block
+
     def __repr__(self) -> str:
         return f"Columns({self.kernel!r}, columns={list(self.columns)})"
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from covary.data import Inputs
+from covary.kernels import host
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import rounding_floor, scaled_square
 from covary.parameters import positive
@@ -41,6 +42,30 @@ class AbstractStationary(AbstractKernel):
 
     def block_diag(self, X: Inputs) -> Any:
         return jnp.ones(X.rows, X.x.dtype)
+
+    def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        """k and, if ``slope``, dk/ds, in NumPy; may write over s. For kernels whose only parameter is the length-scale."""
+        raise NotImplementedError
+
+    @property
+    def host(self) -> bool:
+        return type(self).host_profile is not AbstractStationary.host_profile
+
+    def _host_parts(self, X: Inputs, Z: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        A, B = host.centred(np.asarray(X.x), np.asarray(Z.x))
+        w = np.broadcast_to(1 / np.square(np.asarray(self.lengthscale)), (A.shape[1],)).astype(A.dtype)
+        return A, B, w
+
+    def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
+        return self.host_profile(host.square_distances(*self._host_parts(X, Z)), False)[0]
+
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+        A, B, w = self._host_parts(X, Z)
+        block, W = self.host_profile(host.square_distances(A, B, w), True)
+        assert W is not None
+        W *= G
+        each = host.sum_squares(W, A, B) * (-2 / np.asarray(self.lengthscale) ** 3)  # w = 1/ℓ²
+        return self.replace(lengthscale=each if np.ndim(self.lengthscale) else each.sum()), block
 
 
 class SquaredExponential(AbstractStationary):
@@ -73,6 +98,11 @@ class SquaredExponential(AbstractStationary):
 
     def profile(self, s: Any) -> Any:
         return jnp.exp(-0.5 * s)
+
+    def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        s *= -0.5
+        k = np.exp(s, out=s)
+        return k, -0.5 * k if slope else None
 
 
 @jax.custom_jvp
@@ -183,6 +213,14 @@ class Matern32(AbstractStationary):
     def profile(self, s: Any) -> Any:
         return _matern32(s)
 
+    def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        s *= 3
+        t = np.sqrt(s, out=s)
+        decay = np.exp(-t)
+        t += 1
+        t *= decay
+        return t, -1.5 * decay if slope else None
+
 
 class Matern52(AbstractStationary):
     r"""Matérn kernel with smoothness 5/2: the default of the front doors.
@@ -214,6 +252,20 @@ class Matern52(AbstractStationary):
 
     def profile(self, s: Any) -> Any:
         return _matern52(s)
+
+    def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
+        s *= 5
+        t = np.sqrt(s)
+        decay = np.exp(-t)
+        t += 1
+        s /= 3
+        s += t
+        s *= decay
+        if not slope:
+            return s, None
+        t *= decay
+        t *= -5 / 6
+        return s, t
 
 
 class RationalQuadratic(AbstractStationary):

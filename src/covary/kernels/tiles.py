@@ -19,6 +19,7 @@ import numpy as np
 from covary._module import without_marks
 from covary._precision import cast, precision
 from covary.data import Inputs
+from covary.kernels import host
 
 SMALL, MIDDLE, LARGE = 128, 256, 512  # the sizes of a tile
 THIN, WIDE = 16, 1024  # a few rows against many: the shape of a prediction at a point
@@ -122,6 +123,12 @@ def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None, tile: int 
     n, dtype = X.rows, X.x.dtype
     size = tile or tile_size(n)
     out = np.empty((n, n), dtype, order="F") if out is None else out
+    if n <= host.ROWS and kernel.host:
+        bare = cast(without_marks(kernel), dtype)
+        parts = {span: X.take(slice(*span)) for span in _spans(n, host.STEP)}
+        for (i, i_end), (j, j_end) in _lower_pairs(n, host.STEP):
+            out[i:i_end, j:j_end] = bare.host_block(parts[j, j_end], parts[i, i_end]).T
+        return out
     bare, full = cast(without_marks(kernel), dtype), padded(X, size)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
@@ -153,6 +160,13 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
     n, m, dtype = X.rows, Z.rows, X.x.dtype
     out = np.empty((n, m), dtype, order="F") if out is None else out
     bare = cast(without_marks(kernel), dtype)
+    if n <= host.ROWS and n * m <= host.ENTRIES and kernel.host:
+        parts = {span: X.take(slice(*span)) for span in _spans(n, host.STEP)}
+        for j, j_end in _spans(m, host.STEP):
+            part = Z.take(slice(j, j_end))
+            for (i, i_end), rows in parts.items():
+                out[i:i_end, j:j_end] = bare.host_block(part, rows).T
+        return out
     thin = m <= THIN and n > MIDDLE
     rows, columns = (WIDE, THIN) if thin else (tile_size(n),) * 2
     full_x, full_z = padded(X, rows), padded(Z, columns)
@@ -170,6 +184,9 @@ def diag(kernel: Any, X: Inputs, tile: int | None = None) -> np.ndarray:
     """The diagonal of K(X, X), without the matrix. Where it is constant one entry is computed."""
     n, dtype = X.rows, X.x.dtype
     bare = cast(without_marks(kernel), dtype)
+    if kernel.traits.stationary and kernel.host:
+        first = X.take(slice(0, 1))
+        return np.full(n, bare.host_block(first, first)[0, 0], dtype)
     if kernel.traits.stationary:
         first = padded(X.take(slice(0, 1)), tile or SMALL)
         with precision(dtype), jax.default_device(host_device()):
@@ -194,6 +211,8 @@ def pull_gram(
     """
     n, dtype = X.rows, X.x.dtype
     size = tile or tile_size(n)
+    if n <= host.ROWS and kernel.host:
+        return _pull_on_host(cast(without_marks(kernel), dtype), X, G, scale, left, right)
     bare, full = cast(without_marks(kernel), dtype), padded(X, size)
     short = full.rows - n
 
@@ -219,6 +238,23 @@ def pull_gram(
         return jax.tree_util.tree_map(np.asarray, bar)
 
     return total(_run(work, _lower_pairs(n, size), dtype, size * size))
+
+
+def _pull_on_host(bare: Any, X: Inputs, G: Any, scale: float, left: Any, right: Any) -> Any:
+    """:func:`pull_gram` in NumPy: blocks of the transposed lower triangle, each entry off the diagonal counted twice."""
+    n, dtype, parts = X.rows, X.x.dtype, []
+    rows = {span: X.take(slice(*span)) for span in _spans(n, host.STEP)}
+    for (i, i_end), (j, j_end) in _lower_pairs(n, host.STEP):
+        C = np.zeros((j_end - j, i_end - i), dtype) if G is None else 2 * scale * G[i:i_end, j:j_end].T
+        if i == j:  # one triangle of a diagonal block is read, and its diagonal counts once
+            C = np.triu(C)
+        if left is not None and right is not None:
+            both = left[j:j_end] @ right[i:i_end].T + right[j:j_end] @ left[i:i_end].T
+            C += np.triu(both) if i == j else both
+        if i == j:
+            np.einsum("ii->i", C)[...] *= 0.5
+        parts.append(bare.host_pull(rows[j, j_end], rows[i, i_end], C)[0])
+    return total(parts)
 
 
 def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
