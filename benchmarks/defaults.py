@@ -25,6 +25,7 @@ from benchmarks.report import Bar, Report, Table, figure, machine, write
 from benchmarks.tables import Key, Record, Tabled, append, gap, judge, read, tally
 
 LIMIT = 300.0  # seconds allowed to one fit and its predictions
+WON, FASTER = 80.0, 3.0  # per cent of the tables won or tied, and how many times the seconds, against each peer
 COVERAGE = (92.0, 98.0)  # per cent of the test rows inside the 95 % intervals
 TEXT = f"""Every library gets the same rows, in the units they come in, and does what it does by default. NLPD is minus
 the mean log density of the test rows under the Gaussian predictions, in the units of y: smaller is better. Each fit runs in
@@ -149,12 +150,18 @@ def summary(latest: dict[Key, Record]) -> Report:
     verdicts = {n: {p: judge(by[n].get("covary", {}), by[n][p]) for p in peers if p in by[n]} for n in names}
     judged = [[v for v in found.values() if v[0] != "not judged"] for found in verdicts.values()]
     hardest = [max(found, key=lambda v: (v[0] == "loss (failed)", v[1] if v[3] else -np.inf)) for found in judged if found]
-    short, over, methods = [], [], []
+    short, over, methods, bars = [], [], [], []
     for p in peers:
         words = [verdicts[n][p][0] for n in names if p in verdicts[n]]
         pairs = [(latest[n, k, "covary"], r) for n in names for k, r in by[n].get(p, {}).items() if (n, k, "covary") in latest]
         took = np.array([(a["fit"], b["fit"]) for a, b in pairs if a["status"] == b["status"] == "ok"]).reshape(-1, 2)
         ratios = [took[:, 1].sum() / took[:, 0].sum(), np.median(took[:, 1] / took[:, 0])] if len(took) else []
+        decided = [w for w in words if w != "not judged"]
+        if decided:
+            kept = 100 * sum(not w.startswith("loss") for w in decided) / len(decided)
+            bars.append(Bar(f"tables won or tied on NLPD against {METHODS[p].name}", kept, WON, "%", least=True))
+        if ratios:
+            bars.append(Bar(f"seconds of all fits, {METHODS[p].name} over covary", float(ratios[0]), FASTER, least=True))
         short.append([METHODS[p].name, *tally(words), *(map(figure, ratios) if ratios else ["–"] * 2)])
     short.append(["the best peer of each table", *tally([v[0] for v in hardest]), "", ""])
     for n in names:
@@ -171,7 +178,7 @@ def summary(latest: dict[Key, Record]) -> Report:
         versions = ", ".join(sorted({r["version"] for r in mine}))
         methods.append([METHODS[key].name, versions, *count, f"{inside[key]:.1f}", *seconds])
     what = "test rows inside covary's 95 % intervals"
-    bars = [Bar(what, inside["covary"], COVERAGE[0], "%", least=True), Bar(what, inside["covary"], COVERAGE[1], "%")]
+    bars += [Bar(what, inside["covary"], COVERAGE[0], "%", least=True), Bar(what, inside["covary"], COVERAGE[1], "%")]
     parts = [*heads(short, over, methods, peers), *(per_table(n, by[n], verdicts[n]) for n in names)]
     states = {r["source"] for r in latest.values() if r["source"]}
     mixed = f"\ncovary's results come from {len(states)} states of its source: `--redo covary` makes them one."
