@@ -244,7 +244,7 @@ def main() -> int:
     )
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds after which a fit is stopped")
     parser.add_argument("--redo", metavar="METHODS", help="forget these methods' results on these tables first")
-    parser.add_argument("--data", type=Path, help="where the tables are (COVARY_DATA, ../shared/data)")
+    parser.add_argument("--data", type=Path, help="where the tables are (default: COVARY_DATA, or data)")
     parser.add_argument(
         "--out", type=Path, default=ROOT / "docs" / "benchmarks", help=f"the folder of {real.RESULTS} and the page"
     )

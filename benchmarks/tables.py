@@ -1,6 +1,6 @@
 """Real tables with their published splits: the small ones of treforevans/uci_datasets, and those of Hernández-Lobato & Adams.
 
-They are looked for in the folder named by ``COVARY_DATA``, by default ``../shared/data`` beside the repository:
+They are looked for in the folder named by ``COVARY_DATA``, by default ``data`` in the repository:
 
 - ``uci/NAME.npz``: ``X`` (n, d), ``y`` (n,), ``fold`` (n,) with the number of the fold each row is tested in, 0 to 9
   (github.com/treforevans/uci_datasets);
@@ -55,8 +55,8 @@ class Tabled:
 
 
 def folder(given: Path | None = None) -> Path | None:
-    """Where the tables are: as given, or ``COVARY_DATA``, or ``../shared/data``; None where there are none."""
-    path = given or Path(os.environ.get("COVARY_DATA") or ROOT.parent / "shared" / "data")
+    """Where the tables are: as given, or ``COVARY_DATA``, or ``data``; None where there are none."""
+    path = given or Path(os.environ.get("COVARY_DATA") or ROOT / "data")
     return path if any(path.glob("uci*/*.npz")) else None
 
 

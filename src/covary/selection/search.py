@@ -71,7 +71,7 @@ class Peak:
 
 
 def weigh(results: list[Result], function: Function, priors: Priors, packing: Packing, deadline: float | None) -> list[Peak]:
-    r"""The different peaks among the ends of several searches, the one to be taken first (R&W, eq. 5.22; MacKay).
+    r"""The different peaks among the ends of several searches, the one to be taken first (R&W, eq. 5.6; MacKay).
 
     A narrow peak may be a little higher than a broad one and hold far less of the posterior: the mass near an optimum is its
     height times :math:`|H|^{-1/2}`. The highest is left only for one that holds more. Where priors are not proper on every
