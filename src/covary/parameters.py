@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -111,15 +112,22 @@ def _join(prefix: str, name: str) -> str:
 
 
 def _children(module: Module, prefix: str) -> Iterator[tuple[dataclasses.Field[Any], str, Any]]:
-    own = {f.name for f in dataclasses.fields(module) if f.metadata.get("set") is not None}  # type: ignore[arg-type]
-    ordered = sorted(dataclasses.fields(module), key=lambda f: f.name not in own)  # type: ignore[arg-type]
-    for f in ordered:  # a module's own parameters come before its children's
-        if not f.metadata.get(STATIC):
-            value: Any = getattr(module, f.name)
-            hidden = f.metadata.get("transparent", False)
-            if hidden and isinstance(value, Module):  # a child whose names would collide keeps its own name in the path
-                hidden = not own & set(parameters(value))
-            yield f, prefix if hidden else _join(prefix, f.name), value
+    own, ordered = _layout(type(module))
+    for f, transparent in ordered:
+        value: Any = getattr(module, f.name)
+        hidden = transparent
+        if hidden and own and isinstance(value, Module):  # a child whose names would collide keeps its own name in the path
+            hidden = not own & set(parameters(value))
+        yield f, prefix if hidden else _join(prefix, f.name), value
+
+
+@cache
+def _layout(kind: type) -> tuple[set[str], list[tuple[dataclasses.Field[Any], bool]]]:
+    """The names of a module's own parameters, and its fields that are not structure: its own before its children."""
+    fields = dataclasses.fields(kind)
+    own = {f.name for f in fields if f.metadata.get("set") is not None}
+    ordered = sorted((f for f in fields if not f.metadata.get(STATIC)), key=lambda f: f.name not in own)
+    return own, [(f, bool(f.metadata.get("transparent", False))) for f in ordered]
 
 
 def parameters(module: Module, prefix: str = "") -> dict[str, Parameter]:
