@@ -20,6 +20,7 @@ from covary.data import Data, Inputs
 from covary.gram.base import Bars
 from covary.gram.dense import Dense, DiagonalFactor, NoiseFactor
 from covary.gram.linalg import LANES
+from covary.kernels.host import ROWS
 from covary.sites import AbstractSites, Diagonal, Noise
 
 
@@ -80,9 +81,14 @@ def terms(kernel: Any, X: Inputs, shift: Any, sites: AbstractSites, *, lane: str
     return _terms(lane, observed, kernel.block(X, X), shift, spread)
 
 
-def on_device(gram: Any) -> bool:
-    """Whether a dense gram computes on the default device rather than by LAPACK on the host."""
-    return isinstance(gram, Dense) and (gram.lane == "xla" or (gram.lane == "auto" and jax.default_backend() != "cpu"))
+def on_device(gram: Any, rows: int) -> bool:
+    """Whether a dense gram of so many rows computes on the default device rather than by LAPACK on the host.
+
+    Left to choose, small problems stay on the host also beside an accelerator: compiling for each n costs more than they do.
+    """
+    if not isinstance(gram, Dense) or gram.lane not in ("xla", "auto"):
+        return False
+    return gram.lane == "xla" or (rows > ROWS and jax.default_backend() != "cpu")
 
 
 @jax.custom_vjp

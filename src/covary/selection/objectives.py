@@ -54,7 +54,7 @@ def log_evidence_and_grad(
     model = as_model(model)
     bound = bind("log_evidence_and_grad", model, data, gram, workspace)
     with precision(data.dtype), blas_threads(data.rows):
-        if isinstance(inference, Exact) and on_device(gram):
+        if isinstance(inference, Exact) and on_device(gram, data.rows):
             return traced_log_evidence_and_grad(model, data, jitter=fixed_jitter or 0.0)
         solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter)
         return solved.log_evidence, inference.gradient(model, data, bound, solved, consume=True)
