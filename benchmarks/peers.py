@@ -37,8 +37,8 @@ class Peer:
 PEERS = {
     "gpytorch": Peer("GPyTorch", "gpytorch", 4000, "Cholesky mode, float64, torch L-BFGS with strong Wolfe search"),
     "gpy": Peer("GPy", "GPy", 4000, f"L-BFGS-B, at most {CAP} iterations"),
-    "sklearn": Peer("scikit-learn", "sklearn", 2000, "its own L-BFGS-B, no restarts"),
-    "gpjax": Peer("GPJax", "gpjax", 2000, f"fit_lbfgs in float64, at most {CAP} iterations"),
+    "sklearn": Peer("scikit-learn", "sklearn", 4000, "its own L-BFGS-B, no restarts"),
+    "gpjax": Peer("GPJax", "gpjax", 4000, f"fit_lbfgs in float64, at most {CAP} iterations"),
 }
 
 

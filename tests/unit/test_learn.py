@@ -254,7 +254,8 @@ def test_every_restart_is_kept(plain: Learned) -> None:
     for restart, start in zip(got.restarts, (MODEL, far), strict=False):
         for path, value in values(restart.start).items():
             assert float(value) == pytest.approx(float(values(start)[path])), path
-    assert got.value >= max(r.value for r in got.restarts) >= plain.value - 0.05  # the best end is polished
+    assert got.value >= max(r.value for r in got.restarts)  # the starts are searched roughly, the best end is polished
+    assert got.value >= plain.value - 0.01
     for restart in got.restarts:
         assert restart.value == pytest.approx(log_evidence(restart.model, DATA), abs=1e-7)
         assert restart.value >= log_evidence(restart.start, DATA) - 1e-9

@@ -136,7 +136,7 @@ def fit(
             metavar="TEXT",
             rich_help_panel=LEARNING,
             help="Kernel, such as '2*Matern52() + Periodic(period=fixed(1)).on(0)'; .on() counts the inputs from 0.",
-            show_default="Matern52 with a length-scale per input",
+            show_default="Matern52, or Matern32 where the evidence prefers it, with a length-scale per input",
         ),
     ] = None,
     restarts: Annotated[
