@@ -21,6 +21,7 @@ from covary._version import __version__ as __version__
 if TYPE_CHECKING:
     from covary.data import Data as Data
     from covary.data import Inputs as Inputs
+    from covary.estimators.classifier import GPClassifier as GPClassifier
     from covary.estimators.regressor import GPRegressor as GPRegressor
     from covary.files import load as load
     from covary.files import save as save
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "GP": "model",
     "Data": "data",
+    "GPClassifier": "estimators.classifier",
     "GPRegressor": "estimators.regressor",
     "Inputs": "data",
     "Model": "model",
@@ -51,6 +53,7 @@ _WHERE = {
 __all__ = [
     "GP",
     "Data",
+    "GPClassifier",
     "GPRegressor",
     "Inputs",
     "Model",

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import NotPositiveDefinite, fail
+from covary._checks import NotPositiveDefinite, check_positive, fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.linalg import Lapack
-from covary.prediction import Prediction, Spread
+from covary.likelihoods.gaussian import Gaussian
+from covary.prediction import LeftOut, Observed, Prediction, Spread
 
 CHUNK_BYTES = 2**26
 
@@ -69,7 +70,9 @@ class Posterior:
     def _latent(self, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         mean, spread = self.bound.conditional(self.factor, self.alpha, X, variance)
         base = self.model.mean.evaluate(X)
-        mean = mean + (base if mean.ndim == 1 else base[:, None])
+        likelihood = self.model.likelihood
+        several = mean.ndim == 2 and likelihood.latents > 1  # outputs of one function all have its mean
+        mean = mean + (base if mean.ndim == 1 else base[:, None] * likelihood.has_mean if several else base[:, None])
         if self.bound.basis is not None:
             H = self.model.prior.basis.evaluate(X)
             mean = mean + H @ self.basis_weights
@@ -90,7 +93,7 @@ class Posterior:
         rows = max(256, rows // 256 * 256)
         return [X.take(slice(i, i + rows)) for i in range(0, X.rows, rows)]
 
-    def predict(self, X: Any, *, covariance: bool = False) -> Prediction:
+    def predict(self, X: Any, *, covariance: bool = False, size: Any = None) -> Prediction:
         """Mean and variance of f and of a new y at new inputs, in chunks of bounded memory.
 
         Parameters
@@ -99,6 +102,8 @@ class Posterior:
             New inputs (m, d).
         covariance
             Also the joint covariance (m, m); this one is not chunked, and refused if it cannot fit.
+        size
+            Trials (binomial) or exposure (counts) of the new observations: one number, or one per row; one by default.
         """
         inputs = self._inputs(X, "Posterior.predict")
         with precision(self.data.dtype), blas_threads(self.data.rows):
@@ -106,15 +111,54 @@ class Posterior:
             mean = np.concatenate([p[0] for p in parts])
             variance = np.concatenate([np.asarray(p[1]) for p in parts])
             f = Spread(mean, variance, self.covariance(X) if covariance else None)
-            moments = self.model.likelihood.predictive(mean, variance)
-        joint = None
-        if f.covariance is not None:
-            joint = f.covariance + np.diag(moments.variance - variance)
-        return Prediction(f, Spread(moments.mean, moments.variance, joint))
+            return Prediction(f, self._observed(f, size))
+
+    def _observed(self, f: Spread, size: Any) -> Any:
+        """A new observation, from the latent moments."""
+        likelihood = self.model.likelihood
+        if size is not None:
+            if not likelihood.sized:
+                who = type(likelihood).__name__
+                raise fail("Posterior.predict", f"size is given but {who} observations have none", "leave it out")
+            size = np.broadcast_to(np.asarray(size, np.float64), f.mean.shape[:1])
+            check_positive("Posterior.predict", "size", size)
+        if isinstance(likelihood, Gaussian):
+            moments = likelihood.predictive(f.mean, f.variance)
+            joint = None if f.covariance is None else f.covariance + np.diag(moments.variance - f.variance)
+            return Spread(moments.mean, moments.variance, joint)
+        return Observed(*likelihood.predictive(f.mean, f.variance, size), likelihood, f, size)
+
+    def leave_one_out(self) -> LeftOut:
+        r"""What the other rows say of each row, without fitting again.
+
+        With site precision τ and marginal N(μ, σ²), taking the site out leaves the cavity
+        :math:`\sigma_{-i}^2 = (\sigma^{-2} - \tau)^{-1}` (R&W, eq. 3.56); under Gaussian noise that is exact (eq. 5.12), from
+        EP's cavities accurate (section 5.4.2), from Laplace's sites a cheaper approximation.
+        """
+        who, factor, likelihood = "Posterior.leave_one_out", self.factor, self.model.likelihood
+        if likelihood.latents != 1 or self.solved.shift.ndim != 1:
+            raise fail(who, "the model has several latent functions or outputs", "cross-validate with covary.metrics instead")
+        with precision(self.data.dtype), blas_threads(self.data.rows):
+            if factor.observed:
+                R, s = factor.diag_inverse(), np.asarray(factor.spread)
+                own = 1 / R  # variance of the noisy target without its row
+                mean, variance = self.data.y - self.alpha * own, np.maximum(own - s, 0.0)
+                log_prob = -0.5 * (np.log(2 * np.pi * own) + self.alpha**2 * own)
+                return LeftOut(mean, variance, log_prob)
+            marginal, tau = factor.variance(), np.asarray(factor.spread)
+            precise = 1 / marginal - tau
+            if (precise <= 0).any():
+                raise fail(who, "some rows have no proper cavity", "cross-validate with covary.metrics instead")
+            mean = (factor.mean(self.solved.shift) / marginal - self.solved.shift) / precise
+            mean = mean + self.model.mean.evaluate(self.data.X)
+            log_z = likelihood.tilted(self.data.y, mean, 1 / precise, self.data.weight).log_z
+        return LeftOut(mean, 1 / precise, log_z)
 
     def covariance(self, X: Any) -> np.ndarray:
         """The joint posterior covariance of f at new inputs (R&W, eq. 2.24)."""
         inputs = self._inputs(X, "Posterior.covariance")
+        if self.model.likelihood.latents > 1:
+            raise fail("Posterior.covariance", "the model has several latent functions", "predict gives their covariance row by row")
         m = inputs.rows
         check_memory(
             "Posterior.covariance", (3 * m * m + 2 * m * self.data.rows) * 8, "ask for fewer rows, or for variances only"
@@ -134,6 +178,11 @@ class Posterior:
         root = square_root(self.covariance(X))
         z = np.random.default_rng(key).standard_normal((n, inputs.rows, *mean.shape[1:]))
         return mean[None] + np.einsum("ij,nj...->ni...", root, z)
+
+    def sample_y(self, X: Any, n: int = 1, *, key: int | np.random.Generator, size: Any = None) -> np.ndarray:
+        """Draws of new observations, jointly through f: shape (n, m)."""
+        rng = np.random.default_rng(key)
+        return self.model.likelihood.sample(self.sample(X, n, key=rng), rng, size)
 
 
 def square_root(C: np.ndarray) -> np.ndarray:

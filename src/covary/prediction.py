@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy import special
+
+from covary._checks import fail
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,18 @@ class Spread:
 
     @property
     def std(self) -> np.ndarray:
-        """The standard deviation per row."""
-        return np.sqrt(self.variance)
+        """The standard deviation per row (of each latent function where there are several)."""
+        several = self.variance.ndim == 3  # (m, L, L): covariances between the latent functions of a row
+        return np.sqrt(np.einsum("mll->ml", self.variance) if several else self.variance)
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The central Gaussian interval that holds a share ``level`` of the mass."""
         half = special.ndtri(0.5 + level / 2)
         return self.mean - half * self.std, self.mean + half * self.std
+
+    def quantile(self, p: float) -> np.ndarray:
+        """The Gaussian quantile."""
+        return self.mean + special.ndtri(p) * self.std
 
     def log_prob(self, y: Any) -> np.ndarray:
         """The Gaussian log density of values, one per row (R&W, eq. 2.34 with the sign turned)."""
@@ -33,8 +40,67 @@ class Spread:
 
 
 @dataclass(frozen=True)
+class Observed:
+    """A new observation under a likelihood that is not Gaussian noise: its whole distribution, latent uncertainty included.
+
+    ``mean`` and ``variance`` are the observation's; for classes ``mean`` holds their probabilities. ``size`` is the number of
+    trials or the exposure of every new observation, where the likelihood has one.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    likelihood: Any = field(repr=False)
+    latent: Spread = field(repr=False)
+    size: np.ndarray | None = None
+    covariance: None = None
+
+    @property
+    def std(self) -> np.ndarray:
+        """The standard deviation per row."""
+        return np.sqrt(self.variance)
+
+    def quantile(self, p: float) -> np.ndarray:
+        """The smallest value that an observation stays at or below with probability p, one per row."""
+        if not 0 < p < 1:
+            raise fail("quantile", f"p is {p}", "give a number between 0 and 1")
+        return self.likelihood.predictive_quantile(p, self.latent.mean, self.latent.variance, self.size)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The quantiles that leave (1 − level)/2 outside on either side."""
+        return self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2)
+
+    def log_prob(self, y: Any) -> np.ndarray:
+        """The log density (log probability) of observations, one per row."""
+        y = np.asarray(y, np.float64)
+        if self.size is not None and y.ndim == 1:
+            y = np.stack([y, self.size], axis=1)
+        return self.likelihood.predictive_log_prob(y, self.latent.mean, self.latent.variance)
+
+    def sample(self, n: int = 1, *, key: int | np.random.Generator) -> np.ndarray:
+        """Draws of observations, row by row independent: shape (n, m)."""
+        rng = np.random.default_rng(key)
+        mean, variance = self.latent.mean, self.latent.variance
+        z = rng.standard_normal((n, *mean.shape))
+        if mean.ndim == 1:
+            f = mean + np.sqrt(variance) * z
+        else:
+            values, vectors = np.linalg.eigh(variance)
+            f = mean + np.einsum("mij,nmj->nmi", vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :], z)
+        return self.likelihood.sample(f, rng, self.size)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What the other rows say of each: latent moments without the row, and the log probability of what was seen there."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    log_prob: np.ndarray
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What is believed at new inputs: ``f``, the latent function, and ``y``, a new observation."""
 
     f: Spread
-    y: Spread
+    y: Any

@@ -150,3 +150,51 @@ def _parse(who: str, what: str, array: np.ndarray) -> np.ndarray:
             text = text if len(text) <= 40 else text[:37] + "..."
             raise fail(who, f"{what} holds {kind} ({text} at {where})", "encode it as numbers, or leave it out") from None
     return out
+
+
+def read_labels(who: str, y: Any, rows: int) -> np.ndarray:
+    """Class labels (n,): text, numbers or booleans, of one kind; missing ones and mixtures are refused."""
+    if y is None:
+        raise fail(who, "it requires y to be passed, but the target y is None", "give one label per row")
+    if hasattr(y, "to_numpy"):
+        y = y.to_numpy()
+    array = np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        from sklearn.utils.validation import column_or_1d
+
+        array = column_or_1d(array, warn=True)
+    if array.ndim != 1 or len(array) != rows:
+        raise fail(who, f"y has shape {array.shape} but X has {rows} rows", "give one label per row of X")
+    if array.dtype.kind == "O":
+        array = _one_kind(who, array, y)
+    if array.dtype.kind == "c":
+        raise fail(who, "y holds complex numbers", "Complex data not supported: give labels")
+    if array.dtype.kind == "f":
+        check_entries(who, "y", array, None)
+        bad = array != np.floor(array)
+        if bad.any():
+            row = int(np.argmax(bad))
+            what = f"y is {array[row]:g} at row {row}, which looks like a measurement"
+            raise fail(who, what, "give class labels (Unknown label type: continuous), or use GPRegressor")
+    elif array.dtype.kind not in "iubUS":
+        raise fail(who, f"y has type {array.dtype}", "give labels: text, whole numbers or booleans")
+    return array
+
+
+def _one_kind(who: str, array: np.ndarray, given: Any) -> np.ndarray:
+    """Objects that are all text, all booleans or all numbers, as such an array."""
+    kinds: dict[str, int] = {}
+    for row, item in enumerate(array):
+        if item is None or type(item).__name__ in ("NAType", "NaTType") or (isinstance(item, float) and np.isnan(item)):
+            raise fail(who, f"y has no label at row {row}", "drop this row or fill it")
+        kind = "text" if isinstance(item, str | bytes) else "numbers" if isinstance(item, Real | np.bool_) else "objects"
+        if isinstance(item, bool | np.bool_):
+            kind = "booleans"
+        kinds.setdefault(kind, row)
+    if len(kinds) > 1:
+        (a, i), (b, j) = list(kinds.items())[:2]
+        raise fail(who, f"y mixes {a} (row {i}) and {b} (row {j})", "give labels of one kind")
+    kind = next(iter(kinds), "numbers")
+    if kind == "objects":
+        raise fail(who, f"y holds {type(array[0]).__name__} objects (Unknown label type)", "give text, whole numbers or booleans")
+    return array.astype({"text": str, "booleans": bool, "numbers": np.float64}[kind])

@@ -6,32 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import check_positive, fail
 from covary._module import Marked
 from covary.data import Data
-from covary.estimators import stored
+from covary.estimators.base import GPEstimator
 from covary.estimators.inputs import read_rows, read_table, read_targets
-from covary.estimators.summary import Summary
-from covary.files import save
+from covary.estimators.observed import named_likelihood
 from covary.inference.condition import condition
-from covary.kernels.base import AbstractKernel
+from covary.inference.exact import Exact
 from covary.kernels.stationary import Matern32, Matern52
-from covary.kernels.text import parse
 from covary.likelihoods.gaussian import Gaussian
-from covary.means.functions import AbstractMean, Constant, Function, Linear, Zero
 from covary.model import GP, Model
-from covary.parameters import Packing, bound, freeze, set_values
 from covary.posterior import square_root
-from covary.selection.learn import learn
-from covary.selection.priors import Priors, default_priors
 from covary.selection.starts import starting_values
 
 
-class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     """Gaussian-process regression: predictions with honest error bars.
 
     With no argument it learns one length-scale per input column, the signal's variance, the noise and a constant mean by
@@ -43,6 +37,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     kernel
         A kernel, its text (``"2*Matern52() + Periodic(period=fixed(1))"``), or None for a Matérn kernel with one
         length-scale per column: 5/2, or 3/2 where the evidence clearly prefers it. Its numbers are where learning starts.
+    likelihood
+        What lies between the function and the observations: ``"gaussian"`` noise; ``"student_t"`` or ``"laplace"`` noise,
+        which wild observations do not move; ``"heteroscedastic"``, Gaussian noise whose size varies with the inputs;
+        ``"poisson"`` and ``"negative_binomial"`` counts; ``"binomial"`` successes of so many trials; ``"gamma"``, positive
+        with constant relative scatter; ``"ordinal"`` levels 0, 1, 2, ...; or a likelihood from :mod:`covary.likelihoods`.
+    inference
+        ``"auto"``: exact under Gaussian noise, else Laplace's method (EP for ``"laplace"`` noise); ``"laplace"``, ``"ep"``,
+        or an inference object.
     mean
         ``"constant"``, ``"zero"``, ``"linear"``, a mean function, or a plain function of one point (jax.numpy).
     standardise
@@ -55,7 +57,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     bounds
         Bounds by path: ``{"likelihood.variance": (1e-4, 1.0)}``.
     noise
-        The noise variance to start from; ``fixed(0.01)`` holds it. None: from the data.
+        The variance of Gaussian noise to start from; ``fixed(0.01)`` holds it. None: from the data.
     method
         ``"auto"`` or ``"exact"``: the dense O(n³) computation.
     n_restarts
@@ -88,6 +90,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self,
         kernel: Any = None,
         *,
+        likelihood: Any = "gaussian",
+        inference: Any = "auto",
         mean: Any = "constant",
         standardise: bool = True,
         priors: Any = "default",
@@ -100,6 +104,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
+        self.likelihood = likelihood
+        self.inference = inference
         self.mean = mean
         self.standardise = standardise
         self.priors = priors
@@ -111,7 +117,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.max_time = max_time
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None) -> GPRegressor:
+    def fit(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None, size: Any = None) -> GPRegressor:
         """Learn the hyperparameters and condition on the data.
 
         Parameters
@@ -121,16 +127,23 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         y
             Targets (n,), or (n, p) for p outputs with one kernel and one noise on standardised outputs.
         noise_variance
-            Known noise variance per row, in the units of y squared; added to the learned one.
+            Known variance of Gaussian noise per row, in the units of y squared; added to the learned one.
         sample_weight
             How often each row counts: weight 2 is the same as giving the row twice, weight 0 as leaving it out.
+        size
+            Trials (binomial) or exposure (counts) per row; one by default.
         """
+        self._check_method()
         X = read_table(self, X, reset=True)
         y = read_targets("GPRegressor", y, len(X))
-        if self.method not in ("auto", "exact"):
-            raise fail("GPRegressor", f"method is {self.method!r}", "choose 'auto' or 'exact'")
+        likelihood = named_likelihood("GPRegressor", self.likelihood, y)
+        inference = self._inference(likelihood)
         self._location, self._scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
         weight = read_rows("GPRegressor", "sample_weight", sample_weight, len(X), positive=True)
+        if not isinstance(likelihood, Gaussian):
+            return self._fit_other(X, y, noise_variance, weight, size, likelihood, inference)
+        if size is not None:
+            raise fail("GPRegressor", "size is given with Gaussian noise", "use it with counts or binomial observations")
         if y.ndim == 2 and self.standardise:
             if noise_variance is not None:
                 raise fail(
@@ -141,27 +154,42 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             self._location = np.average(y, axis=0, weights=weight)
             spread = np.sqrt(np.average((y - self._location) ** 2, axis=0, weights=weight))
             self._scale = np.where((np.ptp(y, axis=0) > 0) & (spread > 0), spread, 1.0)
-        data = self._data(X, y, noise_variance, weight)
-        start = self._start(data)
-        priors = default_priors(start, data) if isinstance(self.priors, str) and self.priors == "default" else self.priors
-        if isinstance(priors, str):
-            raise fail("GPRegressor", f"priors is {priors!r}", "give 'default', None, or distributions by path")
-        self.priors_ = Priors(start, priors).by_path
-        self.learned_ = None
-        model: Any = start
-        if Packing(start).size:
-            seed = int(check_random_state(self.random_state).randint(2**31))
-            rivals = [_rougher(start)] if self.kernel is None else []
-            self.learned_ = learn(
-                start, data, priors=priors, n_restarts=self.n_restarts, rivals=rivals, max_time=self.max_time, key=seed
-            )
-            model = self.learned_.model
-        self.model_ = model
-        self.posterior_ = condition(model, data)
+        data = self._data(X, y, noise_variance, weight, inference)
+        start = self._start(data, likelihood)
+        self._fit(start, data, inference, [_rougher(start)] if self.kernel is None else [])
         self._finish(data)
         return self
 
-    def _data(self, X: np.ndarray, y: np.ndarray, noise_variance: Any, weight: np.ndarray | None) -> Data:
+    def _fit_other(
+        self, X: np.ndarray, y: np.ndarray, noise: Any, weight: Any, size: Any, likelihood: Any, inference: Any
+    ) -> GPRegressor:
+        """The same under a likelihood that is not Gaussian noise: one output, in its own units, rows as they come."""
+        who, name = "GPRegressor", type(likelihood).__name__
+        if noise is not None:
+            raise fail(who, f"noise_variance is given with a {name} likelihood", "leave it out, or use Gaussian noise")
+        if self.noise is not None:
+            raise fail(who, f"noise is given with a {name} likelihood", "give the likelihood with its parameters instead")
+        if y.ndim == 2 and not (likelihood.sized and y.shape[1] == 2 and size is None):
+            raise fail(who, f"y has {y.shape[1]} columns", f"fit one output at a time under a {name} likelihood")
+        if size is not None:
+            if not likelihood.sized:
+                raise fail(who, f"size is given but {name} observations have none", "leave it out")
+            y = np.stack([y, np.broadcast_to(read_rows(who, "size", size, len(X)), len(X))], axis=1)  # type: ignore[arg-type]
+        likelihood.check(y, who)
+        data = self._rows_that_count(X, y, weight)
+        self._fit(self._start(data, likelihood), data, inference)
+        self._location, self._scale = np.zeros(()), np.ones(())
+        self._finish(data)
+        return self
+
+    @staticmethod
+    def _rows_that_count(X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Data:
+        if weight is not None:
+            X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
+            weight = None if (weight == 1).all() else weight
+        return Data(X, y, None, weight)
+
+    def _data(self, X: np.ndarray, y: np.ndarray, noise_variance: Any, weight: np.ndarray | None, inference: Any) -> Data:
         """The rows that count, in the units of the model, repeated inputs merged."""
         known = read_rows("GPRegressor", "noise_variance", noise_variance, len(X))
         y = (y - self._location) / self._scale
@@ -171,60 +199,76 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             known = None if known is None else known[kept]
         if weight is not None and (weight == 1).all():
             weight = None
-        return Data(X, y, known, weight).collapse()
+        return self._merged(Data(X, y, known, weight), inference)
+
+    @staticmethod
+    def _merged(data: Data, inference: Any) -> Data:
+        """Repeated inputs merged, where the inference can undo it."""
+        return data.collapse() if isinstance(inference, Exact) else data
 
     def _finish(self, data: Data) -> None:
         """What follows from posterior and data."""
         count = data.rows if data.weight is None else float(data.weight.sum())
         self.log_marginal_likelihood_ = self.posterior_.log_evidence - count * float(np.log(self._scale).sum())
 
-    def update(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None) -> GPRegressor:
+    def update(
+        self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None, size: Any = None
+    ) -> GPRegressor:
         """Add rows to a fitted model without learning its hyperparameters again.
 
         Parameters
         ----------
-        X, y, noise_variance, sample_weight
+        X, y, noise_variance, sample_weight, size
             As in :meth:`fit`, with the same columns and outputs.
         """
         check_is_fitted(self)
         X = read_table(self, X, reset=False)
         y = read_targets("GPRegressor", y, len(X))
-        if y.shape[1:] != self._location.shape:
-            raise fail("GPRegressor.update", f"y has shape {y.shape}", "give the outputs the model was fitted to")
-        if noise_variance is not None and self._scale.ndim and not (self._scale == 1).all():
-            raise fail("GPRegressor.update", "noise_variance is given for several standardised outputs", "leave it out")
+        held, likelihood = self.posterior_.data, self.model_.likelihood
         weight = read_rows("GPRegressor", "sample_weight", sample_weight, len(X), positive=True)
-        data = self.posterior_.data.join(self._data(X, y, noise_variance, weight)).collapse()
-        self.posterior_ = condition(self.model_, data)
+        if size is not None or held.y.shape[1:] == (2,) != self._location.shape:
+            size = 1.0 if size is None else size
+            y = np.stack([y, np.broadcast_to(read_rows("GPRegressor", "size", size, len(X)), len(X))], axis=1)  # type: ignore[arg-type]
+        if y.shape[1:] != held.y.shape[1:]:
+            raise fail("GPRegressor.update", f"y has shape {y.shape}", "give the outputs the model was fitted to")
+        if noise_variance is not None and (
+            not isinstance(likelihood, Gaussian) or (self._scale.ndim and not (self._scale == 1).all())
+        ):
+            raise fail("GPRegressor.update", "noise_variance goes with one output under Gaussian noise", "leave it out")
+        if isinstance(likelihood, Gaussian):
+            data = held.join(self._data(X, y, noise_variance, weight, self.inference_))
+            data = self._merged(data, self.inference_)
+        else:
+            likelihood.check(y, "GPRegressor.update")
+            data = held.join(self._rows_that_count(X, y, weight))
+        self.posterior_ = condition(self.model_, data, inference=self.inference_)
         self._finish(data)
         return self
 
-    def _start(self, data: Data) -> Model:
+    def _start(self, data: Data, likelihood: Any) -> Model:
         """The model learning starts from: the user's numbers where given, the data's own scales elsewhere."""
-        kernel = self.kernel
-        if isinstance(kernel, str):
-            kernel = parse(kernel)
-        if kernel is not None and not isinstance(kernel, AbstractKernel):
-            raise fail("GPRegressor", f"kernel is {kernel!r}", "give a kernel from covary.kernels or its text")
-        given = kernel
-        if given is not None:
-            GP(given).check(data.X)
-        kernel = 1.0 * Matern52(lengthscale=np.ones(data.X.columns)) if kernel is None else kernel
-        model = Model(GP(kernel, mean=_mean(self.mean, data)), likelihood=Gaussian(1.0 if self.noise is None else self.noise))
-        if self.noise is not None and not isinstance(self.noise, Marked):
-            check_positive("GPRegressor", "noise", self.noise)
+        columns, latents = data.X.columns, likelihood.latents
+        kernel, given = self._kernels(columns, 1.0 * Matern52(lengthscale=np.ones(columns)), latents)
+        if latents > 1 and not isinstance(kernel, tuple):
+            kernel = (kernel,) * latents
+        GP(kernel).check(data.X)
+        if isinstance(likelihood, Gaussian) and self.likelihood == "gaussian" and self.noise is not None:
+            likelihood = Gaussian(self.noise)
+            if not isinstance(self.noise, Marked):
+                check_positive("GPRegressor", "noise", self.noise)
+        model = Model(GP(kernel, mean=self._mean_function(columns)), likelihood=likelihood)
         natural = starting_values(model, data) if self.standardise else model
-        if given is None:
+        if not given:
             model = model.replace(prior=model.prior.replace(kernel=natural.kernel))
-        if self.noise is None:
+        if self.noise is None and isinstance(self.likelihood, str):
             model = model.replace(likelihood=natural.likelihood)
         if isinstance(self.mean, str):  # a mean function that was given starts at its own numbers
             model = model.replace(prior=model.prior.replace(mean=natural.mean))
-        if self.fixed:
-            model = freeze(model, self.fixed)
-        return bound(model, self.bounds) if self.bounds else model
+        return self._held(model)
 
-    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False, latent: bool = False) -> Any:
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, latent: bool = False, size: Any = None
+    ) -> Any:
         """Predictions at new inputs.
 
         Parameters
@@ -232,11 +276,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X
             New inputs (m, d).
         return_std
-            Also the standard deviation of a new observation (of the noise-free function if ``latent``).
+            Also the standard deviation of a new observation (of the latent function if ``latent``).
         return_cov
-            Also the joint covariance (m, m) instead.
+            Also the joint covariance (m, m) instead (Gaussian noise, or ``latent``).
         latent
-            Leave the noise out of the spread.
+            The latent function instead of a new observation: under Gaussian noise the same mean without the noise, under
+            another likelihood the function on its own scale (the log rate of counts, say).
+        size
+            Trials or exposure of the new observations, where the likelihood has them; one by default.
 
         Returns
         -------
@@ -245,13 +292,22 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if return_std and return_cov:
             raise fail("GPRegressor.predict", "both return_std and return_cov are set", "ask for one of them")
-        return self._predict(read_table(self, X, reset=False), return_std, return_cov, latent)
+        return self._predict(read_table(self, X, reset=False), return_std, return_cov, latent, size)
 
-    def _predict(self, X: np.ndarray, return_std: bool = False, return_cov: bool = False, latent: bool = False) -> Any:
-        if not (return_std or return_cov):
+    def _predict(
+        self, X: np.ndarray, return_std: bool = False, return_cov: bool = False, latent: bool = False, size: Any = None
+    ) -> Any:
+        gaussian = isinstance(self.model_.likelihood, Gaussian)
+        if gaussian and not (return_std or return_cov):
             return self.posterior_.mean(X) * self._scale + self._location
-        prediction = self.posterior_.predict(X, covariance=return_cov)
+        if return_cov and not (gaussian or latent):
+            raise fail("GPRegressor.predict", "return_cov is set but the noise is not Gaussian", "use latent=True, or return_std")
+        prediction = self.posterior_.predict(X, covariance=return_cov, size=size)
         spread = prediction.f if latent else prediction.y
+        if not gaussian:
+            if return_cov:
+                return spread.mean, spread.covariance
+            return (spread.mean, spread.std) if return_std else spread.mean
         mean = spread.mean * self._scale + self._location
         if return_std:
             return mean, spread.std * self._scale if mean.ndim == 1 else spread.std[:, None] * self._scale
@@ -259,20 +315,42 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         assert cov is not None
         return mean, cov if mean.ndim == 1 else cov[:, :, None] * self._scale**2
 
-    def predict_interval(self, X: Any, level: float = 0.95, latent: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    def predict_interval(
+        self, X: Any, level: float = 0.95, latent: bool = False, size: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The central interval that holds a new observation (the function itself if ``latent``) with probability ``level``."""
-        from scipy.special import ndtri
-
         if not 0 < level < 1:
             raise fail("GPRegressor.predict_interval", f"level is {level}", "give a number between 0 and 1, such as 0.95")
-        mean, std = self.predict(X, return_std=True, latent=latent)
-        half = ndtri(0.5 + level / 2) * std
-        return mean - half, mean + half
+        low, high = self.predict_quantiles(X, (0.5 - level / 2, 0.5 + level / 2), latent=latent, size=size)
+        return low, high
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False) -> np.ndarray:
+    def predict_quantiles(self, X: Any, p: Any = (0.05, 0.5, 0.95), latent: bool = False, size: Any = None) -> np.ndarray:
+        """Quantiles of a new observation (of the function if ``latent``): one row of the result for each probability."""
+        from scipy.special import ndtri
+
+        check_is_fitted(self)
+        levels = np.atleast_1d(np.asarray(p, np.float64))
+        if not ((levels > 0) & (levels < 1)).all():
+            raise fail("GPRegressor.predict_quantiles", f"p is {p}", "give numbers between 0 and 1")
+        if isinstance(self.model_.likelihood, Gaussian):
+            mean, std = self.predict(X, return_std=True, latent=latent)
+            return np.stack([mean + ndtri(q) * std for q in levels])
+        prediction = self.posterior_.predict(read_table(self, X, reset=False), size=size)
+        spread = prediction.f if latent else prediction.y
+        return np.stack([spread.quantile(float(q)) for q in levels])
+
+    def sample_y(
+        self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False, size: Any = None
+    ) -> np.ndarray:
         """Joint draws of new observations (of the function itself if ``latent``): shape (m, n_samples) or (m, p, n_samples)."""
-        mean, cov = self.predict(X, return_cov=True, latent=latent)
         rng = check_random_state(random_state)
+        if not isinstance(self.model_.likelihood, Gaussian):
+            X, key = read_table(self, X, reset=False), np.random.default_rng(rng.randint(2**31))
+            if self.model_.likelihood.latents > 1 and not latent:
+                return self.posterior_.predict(X, size=size).y.sample(n_samples, key=key).T
+            draw = self.posterior_.sample if latent else self.posterior_.sample_y
+            return draw(X, n_samples, key=key).T if latent else draw(X, n_samples, key=key, size=size).T  # type: ignore[call-arg]
+        mean, cov = self.predict(X, return_cov=True, latent=latent)
         if mean.ndim == 1:
             return mean[:, None] + square_root(cov) @ rng.standard_normal((len(mean), n_samples))
         draws = [self._draw(mean[:, j], cov[:, :, j], n_samples, rng) for j in range(mean.shape[1])]
@@ -282,46 +360,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _draw(mean: np.ndarray, cov: np.ndarray, n_samples: int, rng: Any) -> np.ndarray:
         return mean[:, None] + square_root(cov) @ rng.standard_normal((len(mean), n_samples))
 
-    def summary(self) -> Summary:
-        """A table a person can read: kernel, parameters with error bars and priors, evidence, noise, jitter, time."""
-        check_is_fitted(self)
-        return Summary.of(self)
-
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """The fit with its error bars, for one or two input columns; see :mod:`covary.plots`."""
         check_is_fitted(self)
         from covary.plots import plot_fit
 
-        if self.posterior_.data.y.ndim == 2:
+        if isinstance(self.model_.likelihood, Gaussian) and self.posterior_.data.y.ndim == 2:
             raise fail("GPRegressor.plot", "the model has several outputs", "plot predictions of one output yourself")
         return plot_fit(self.posterior_, ax=ax, names=getattr(self, "feature_names_in_", None), **options)
-
-    def save(self, path: Any, *, factor: bool | None = None) -> None:
-        """Write the fitted model to a file, whole or not at all; :func:`covary.load` reads it. See :mod:`covary.files`."""
-        check_is_fitted(self)
-        save(self, path, factor=factor)
-
-    def _to_file(self, factor: bool | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        check_is_fitted(self)
-        return stored.to_file(self, factor)
-
-    @classmethod
-    def _from_file(cls, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: dict[str, Any]) -> GPRegressor:
-        return stored.from_file(cls, record, arrays, functions)
-
-    def set_params(self, **params: Any) -> GPRegressor:
-        """Set parameters; ``kernel__0__lengthscale=2.0`` replaces one number inside the kernel."""
-        inside = {k[len("kernel__") :].replace("__", "."): v for k, v in params.items() if k.startswith("kernel__")}
-        super().set_params(**{k: v for k, v in params.items() if not k.startswith("kernel__")})
-        if inside:
-            kernel = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
-            if kernel is None:
-                raise fail("GPRegressor.set_params", "kernel is None", "set a kernel before its parameters")
-            self.kernel = set_values(kernel, inside)
-        return self
-
-    def _repr_html_(self) -> str:
-        return self.summary()._repr_html_() if hasattr(self, "posterior_") else f"<pre>{self!r}</pre>"
 
 
 def _rougher(model: Model) -> Model:
@@ -331,14 +377,3 @@ def _rougher(model: Model) -> Model:
     for name, mark in smooth._marks:
         rough = rough.with_mark(name, mark)
     return model.replace(prior=model.prior.replace(kernel=model.kernel.replace(kernel=rough)))
-
-
-def _mean(mean: Any, data: Data) -> AbstractMean:
-    if isinstance(mean, AbstractMean):
-        return mean
-    if callable(mean):
-        return Function(mean)
-    known = {"zero": Zero(), "constant": Constant(), "linear": Linear(weight=np.zeros(data.X.columns))}
-    if not isinstance(mean, str) or mean not in known:
-        raise fail("GPRegressor", f"mean is {mean!r}", "choose 'zero', 'constant', 'linear', or give a function")
-    return known[mean]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from covary._module import Mark
+from covary.inference.exact import Exact
+from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, REAL, parameters
 
 
@@ -36,27 +38,24 @@ class Summary:
 
     @staticmethod
     def of(estimator: Any) -> Summary:
-        """The summary of a fitted GPRegressor."""
+        """The summary of a fitted estimator."""
+        if hasattr(estimator, "estimators_"):
+            return _of_each(estimator)
         post, learned, model = estimator.posterior_, estimator.learned_, estimator.model_
-        data = post.data
-        noise = float(model.likelihood.variance)
-        facts = [
-            ("kernel", _short_kernel(model.kernel)),
-            ("rows", _rows_text(data)),
-            ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}"),
-            (
-                "noise",
-                f"standard deviation {np.sqrt(noise):.4g}" + ("" if data.noise_variance is None else " beside the known"),
-            ),
-            ("jitter", f"{post.factor.jitter:.1e}" if post.factor.jitter else "none"),
-        ]
+        classes = hasattr(estimator, "classes_")
+        facts = [("kernel", _short_kernels(model.kernel)), ("rows", _rows_text(post.data))]
+        if classes:
+            facts.append(("classes", _classes_text(estimator)))
+        facts += [("log evidence", f"{estimator.log_marginal_likelihood_:.3f}"), *_noise_facts(estimator, classes)]
         if learned is not None:
             rows = " → ".join(str(n) for n in learned.levels)
             tried = f", {len(learned.restarts)} starts" if len(learned.restarts) > 1 else ""
             facts.append(
                 ("learning", f"{learned.status}, {learned.steps} evaluations on {rows} rows{tried}, {learned.seconds:.2f} s")
             )
-        return Summary("Gaussian-process regression", tuple(facts), tuple(_rows(estimator)))
+        facts += [("note", text) for text in _notes(estimator, classes)]
+        title = "Gaussian-process classification" if classes else "Gaussian-process regression"
+        return Summary(title, tuple(facts), tuple(_rows(estimator)))
 
     def __str__(self) -> str:
         wide = max(len(k) for k, _ in self.facts)
@@ -85,8 +84,65 @@ class Summary:
         return f"<div><b>{_e(self.title)}</b><table>{facts}</table><table><tr>{head}</tr>{body}</table></div>"
 
 
+def _of_each(estimator: Any) -> Summary:
+    """The summary of one model per class against the rest."""
+    rows, facts = [], [("classes", _classes_text(estimator)), ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}")]
+    for label, one in zip(estimator.classes_, estimator.estimators_, strict=True):
+        inside = Summary.of(one)
+        facts += [(f"{label}: {name}", text) for name, text in inside.facts if name in ("log evidence", "learning", "note")]
+        rows += [Row(f"{label}: {r.name}", r.value, r.error, r.note) for r in inside.rows]
+    return Summary("Gaussian-process classification, one against the rest", tuple(facts), tuple(rows))
+
+
+def _noise_facts(estimator: Any, classes: bool) -> list[tuple[str, str]]:
+    """Noise and jitter of a Gaussian likelihood, or the likelihood and how the posterior is approximated."""
+    post, likelihood = estimator.posterior_, estimator.model_.likelihood
+    if isinstance(likelihood, Gaussian) and isinstance(estimator.inference_, Exact):
+        known = "" if post.data.noise_variance is None else " beside the known"
+        noise = f"standard deviation {np.sqrt(float(likelihood.variance)):.4g}{known}"
+        return [("noise", noise), ("jitter", f"{post.factor.jitter:.1e}" if post.factor.jitter else "none")]
+    link = getattr(likelihood, "link", None)
+    name = type(likelihood).__name__ + (f", {link} link" if link else "")
+    return [("likelihood", name), ("inference", f"{type(estimator.inference_).__name__}: {post.status}")]
+
+
+def _classes_text(estimator: Any) -> str:
+    parts = [f"{label} ({count:g})" for label, count in zip(estimator.classes_, estimator.class_count_, strict=True)]
+    return ", ".join(parts[:10]) + (f" and {len(parts) - 10} more" if len(parts) > 10 else "")
+
+
+def _notes(estimator: Any, classes: bool) -> list[str]:
+    """What a reader should know before trusting the numbers."""
+    out = []
+    if estimator.posterior_.status not in ("exact", "converged"):
+        out.append(f"the approximation did not settle ({estimator.posterior_.status}): try another inference, or more sweeps")
+    if not classes:
+        return out
+    rare = [str(c) for c, n in zip(estimator.classes_, estimator.class_count_, strict=True) if n <= 1]
+    if rare:
+        out.append(f"one row only of class {', '.join(rare[:5])}: little can be learned about it")
+    if _separated(estimator):
+        out.append("the classes do not overlap: how sharp the border is comes from the priors rather than from the data")
+    return out
+
+
+def _separated(estimator: Any) -> bool:
+    """Whether the latent function has every training row on its side, far from the border."""
+    post = estimator.posterior_
+    f = post.solved.extra.get("mode")
+    f = post.factor.mean(post.solved.shift) if f is None else f
+    y = np.asarray(post.data.y)
+    if f.ndim == 1:
+        return bool((np.where(y > 0, f, -f) > 1.0).all())
+    own = f[np.arange(len(y)), y.astype(int)]
+    rest = np.where(np.arange(f.shape[1]) == y.astype(int)[:, None], -np.inf, f).max(1)
+    return bool((own - rest > 1.0).all())
+
+
 def _rows_text(data: Any) -> str:
     """How many rows and columns, and how many rows are different ones where some repeat their inputs."""
+    if data.weight is not None and data.scatter is None:
+        return f"{data.rows} × {data.X.columns} columns, weights from {data.weight.min():g} to {data.weight.max():g}"
     if data.weight is None:
         return f"{data.rows} × {data.X.columns} columns"
     return f"{data.weight.sum():g} × {data.X.columns} columns, merged to {data.rows} with different inputs"
@@ -94,6 +150,13 @@ def _rows_text(data: Any) -> str:
 
 def _e(text: str) -> str:
     return html.escape(text)
+
+
+def _short_kernels(kernel: Any) -> str:
+    if not isinstance(kernel, tuple):
+        return _short_kernel(kernel)
+    each = [_short_kernel(k) for k in kernel]
+    return f"{each[0]}, one for each of {len(each)} functions" if len(set(each)) == 1 else "; ".join(each)
 
 
 def _short_kernel(kernel: Any) -> str:

@@ -283,6 +283,10 @@ class AbstractBound:
         """K v at the training rows."""
         raise NotImplementedError
 
+    def apply(self, v: Any) -> Any:
+        """K v for latent values (n,), or (n, L) of several latent functions, each with its own K."""
+        return self.matvec(v)
+
     def pull(self, factor: Any, shift: Any, alpha: Any, bars: Bars, *, consume: bool = False) -> Pulled:
         """Gradients of a function of the factor's terms; ``consume`` lets it overwrite the factor."""
         raise NotImplementedError

@@ -18,7 +18,7 @@ from covary.data import Inputs
 from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Cotangent, Pulled, absent
 from covary.gram.linalg import Lapack
 from covary.kernels import tiles
-from covary.sites import AbstractSites, Diagonal, Noise, Softmax
+from covary.sites import AbstractSites, Blocks, Diagonal, Noise, Softmax
 
 
 class NoiseFactor(AbstractFactor):
@@ -74,19 +74,34 @@ class DiagonalFactor(AbstractFactor):
         self.K, self.sites, self.basis, self.lane = K, sites, basis, lane
         xp = self.xp
         self.root = xp.sqrt(xp.maximum(sites.precision, 0))
-        B = self.root[:, None] * K * self.root[None, :] + xp.eye(K.shape[0], dtype=K.dtype)
-        L = lane.cholesky(np.asfortranarray(B) if xp is np else B)
+        L = lane.cholesky(self._B())
         if L is None:
             raise NotPositiveDefinite(
                 "gram.Dense: I + W½ K W½ has no Cholesky factor; the kernel is not positive definite here."
             )
         self.L = L
         self._inverse: Any = None
+        self._inner: Any = None
+
+    def _B(self) -> Any:
+        """I + W^½ K W^½."""
+        if self.xp is not np:
+            return self.root[:, None] * self.K * self.root[None, :] + self.xp.eye(self.K.shape[0], dtype=self.K.dtype)
+        B = np.multiply(self.K, self.root[:, None], order="F")
+        B *= self.root[None, :]
+        B.flat[:: len(B) + 1] += 1
+        return B
+
+    def inner(self) -> Any:
+        """B⁻¹, its lower triangle."""
+        if self._inner is None:
+            self._inner = self.lane.inverse(self.L)
+        return self._inner
 
     def inverse(self, *, consume: bool = False) -> Any:
         """R = W^½ B⁻¹ W^½, its lower triangle."""
         if self._inverse is None:
-            self._inverse = self.root[:, None] * self.lane.inverse(self.L) * self.root[None, :]
+            self._inverse = self.root[:, None] * self.inner() * self.root[None, :]
         return self._inverse
 
     def _solve(self, B: Any) -> Any:
@@ -101,11 +116,22 @@ class DiagonalFactor(AbstractFactor):
         return 2 * self.xp.log(self.xp.diagonal(self.L)).sum()
 
     def _inverse_diagonal(self) -> Any:
-        return self.xp.diagonal(self.inverse())
+        return self.root**2 * self.xp.diagonal(self.inner())
 
     def _variance(self) -> Any:
-        half = self.lane.half_solve(self.L, self.root[:, None] * self.K)
-        return self.xp.diagonal(self.K) - (half * half).sum(0)
+        """diag Σ = (1 − diag B⁻¹)/W where a site says something; elsewhere K − K R K, which costs more."""
+        if self.xp is not np:
+            half = self.lane.half_solve(self.L, self.root[:, None] * self.K)
+            return self.xp.diagonal(self.K) - (half * half).sum(0)
+        rest = 1 - np.diagonal(self.inner())
+        quiet = rest < (1e-3 if self.K.dtype == np.float64 else 0.1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out = rest / self.root**2
+        if quiet.any():
+            rows = np.flatnonzero(quiet)
+            half = self.lane.half_solve(self.L, np.asfortranarray(self.root[:, None] * self.K[:, rows]), overwrite=True)
+            out[rows] = self.K[rows, rows] - np.einsum("ij,ij->j", half, half)
+        return out
 
     def _reduction(self, Ks: Any) -> Any:
         half = self.lane.half_solve(self.L, self.root[:, None] * Ks)
@@ -210,6 +236,12 @@ class DenseBound(AbstractBound):
     def matvec(self, v: np.ndarray) -> np.ndarray:
         return self.matrix() @ v
 
+    def apply(self, v: np.ndarray) -> np.ndarray:
+        if v.ndim == 1:
+            return self.matrix() @ v
+        many = len(self.kernels) > 1
+        return np.stack([self.matrix(c if many else 0) @ v[:, c] for c in range(v.shape[1])], axis=1)
+
     def sqrt_matvec(self, z: np.ndarray) -> np.ndarray:
         """A square root of K times z (sampling, whitening)."""
         return np.tril(self.noise_factor(Noise(np.zeros(self.X.rows, self.X.x.dtype)), None).L) @ z
@@ -226,11 +258,17 @@ class DenseBound(AbstractBound):
 
             kernels = range(len(self.kernels))
             return SoftmaxFactor([self.matrix(i) for i in kernels], sites, self.basis)
+        if isinstance(sites, Blocks):
+            from covary.gram.blocks import BlocksFactor
+
+            return BlocksFactor([self.matrix(i) for i in range(len(self.kernels))], sites, self.basis)
         if isinstance(sites, Diagonal):
             if np.any(np.asarray(sites.precision) < 0):
                 return SignedFactor(self.matrix(), sites, self.basis)
             return DiagonalFactor(self.matrix(), sites, self.basis)
-        raise fail("gram.Dense", f"sites of kind {type(sites).__name__} are not known", "use Noise, Diagonal or Softmax")
+        raise fail(
+            "gram.Dense", f"sites of kind {type(sites).__name__} are not known", "use Noise, Diagonal, Blocks or Softmax"
+        )
 
     def _buffer(self) -> np.ndarray | None:
         """The caller's n × n buffer, if it lends one."""
@@ -263,7 +301,7 @@ class DenseBound(AbstractBound):
                 raise NotPositiveDefinite(_why(self.X, sites, self.gram.max_jitter))
 
     def pull(self, factor: Any, shift: Any, alpha: Any, bars: Bars, *, consume: bool = False) -> Pulled:
-        if isinstance(factor.sites, Softmax):
+        if isinstance(factor.sites, Softmax | Blocks):
             return factor.pull(self, shift, bars)
         plain = factor.observed and factor.basis is None and bars.mean is None and bars.variance is None
         consume = consume and plain  # R may be written over L only where nothing but alpha is needed of L
@@ -280,7 +318,7 @@ class DenseBound(AbstractBound):
         return Pulled(kernel_bar, shift_bar, type(factor.sites)(spread_bar))
 
     def conditional(self, factor: Any, alpha: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-        if isinstance(factor.sites, Softmax):
+        if isinstance(factor.sites, Softmax | Blocks):
             return factor.conditional(self, alpha, X)
         Ks = tiles.cross(self.kernel, self.X, X)
         mean = Ks.T @ alpha

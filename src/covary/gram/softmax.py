@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import NotPositiveDefinite, fail
 from covary.data import Inputs
 from covary.gram.base import Bars, Pulled
 from covary.gram.linalg import Lapack
@@ -30,27 +30,32 @@ class SoftmaxFactor:
             raise fail("gram.Dense", "explicit basis functions do not go with a softmax likelihood", "use a mean function")
         pi = np.asarray(sites.probability)
         self.sites, self.pi, self.n, self.C = sites, pi, *pi.shape
+        self.weight = np.ones(self.n) if sites.weight is None else np.asarray(sites.weight)
         self.K = [K[c if len(K) > 1 else 0] for c in range(self.C)]
         self.E: list[np.ndarray] = []
         determinant = 0.0
         for c in range(self.C):  # R&W algorithm 3.3, the loop over classes (restored)
-            root = np.sqrt(pi[:, c])
-            B = root[:, None] * self.K[c] * root[None, :]
+            root = np.sqrt(self.weight * pi[:, c])
+            B = np.multiply(self.K[c], root[:, None], order="F")
+            B *= root[None, :]
             B.flat[:: self.n + 1] += 1
-            L = Lapack.cholesky(np.asfortranarray(B))
+            L = Lapack.cholesky(B)
             if L is None:
-                raise fail("gram.Dense", "I + D½ K D½ has no Cholesky factor", "check that the kernel is positive definite")
+                raise NotPositiveDefinite("gram.Dense: I + D½ K D½ has no Cholesky factor; the kernel is not positive definite.")
             determinant += 2 * np.log(np.diagonal(L)).sum()
-            self.E.append(root[:, None] * Lapack.full(Lapack.inverse(L)) * root[None, :])
-        M = Lapack.cholesky(np.asfortranarray(sum(self.E)))
+            E = tiles.mirror(Lapack.inverse(L, overwrite=True))
+            E *= root[:, None]
+            E *= root[None, :]
+            self.E.append(E)
+        M = Lapack.cholesky(np.array(np.sum(self.E, axis=0), order="F"))
         if M is None:
-            raise fail("gram.Dense", "class probabilities are numerically 0 or 1", "shorten the kernel's variance")
+            raise NotPositiveDefinite("gram.Dense: class probabilities are numerically 0 or 1; lower the kernel's variance.")
         self.M = M
-        self.log_determinant = determinant + 2 * np.log(np.diagonal(M)).sum()
+        self.log_determinant = determinant + 2 * np.log(np.diagonal(M)).sum() - np.log(self.weight).sum()
 
     def apply_W(self, v: np.ndarray) -> np.ndarray:
         """W v for v of shape (n, C)."""
-        return self.pi * (v - (self.pi * v).sum(1, keepdims=True))
+        return self.weight[:, None] * self.pi * (v - (self.pi * v).sum(1, keepdims=True))
 
     def apply_K(self, v: np.ndarray) -> np.ndarray:
         """K v, class by class."""
@@ -90,7 +95,7 @@ class SoftmaxFactor:
     def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
         """Posterior covariance between classes at m points, from K(X, X*) and k(x*, x*) of every class (eq. 3.43)."""
         b = [self.E[c] @ Ks[c] for c in range(self.C)]
-        half = [Lapack.half_solve(self.M, np.asfortranarray(part)) for part in b]
+        half = [Lapack.half_solve(self.M, np.asfortranarray(part), overwrite=False) for part in b]
         out = np.empty((Ks[0].shape[1], self.C, self.C))
         for c in range(self.C):
             for e in range(c + 1):
@@ -113,7 +118,7 @@ class SoftmaxFactor:
         for c in range(self.C):
             G = -q * np.outer(a[:, c], a[:, c])
             if l:
-                half = Lapack.half_solve(self.M, np.asfortranarray(self.E[c]))
+                half = Lapack.half_solve(self.M, self.E[c])
                 G += l * (self.E[c] - half.T @ half)
             if u is not None:
                 G += 0.5 * (np.outer(u[:, c], a[:, c]) + np.outer(a[:, c], u[:, c]))

@@ -29,8 +29,10 @@ class Solved:
 class AbstractInference(Module):
     """A way to approximate the posterior of the latent values by Gaussian sites."""
 
-    def solve(self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None) -> Solved:
-        """Find the sites and the evidence."""
+    def solve(
+        self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None, memory: Any = None
+    ) -> Solved:
+        """Find the sites and the evidence. What ``memory`` (the caller's dict) holds of the last call shortens the way."""
         raise NotImplementedError
 
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
@@ -38,12 +40,14 @@ class AbstractInference(Module):
         raise NotImplementedError
 
 
-def check_plain(who: str, data: Data) -> None:
-    """Approximate inferences take one observation per row, and know nothing of known noise or weights."""
-    if data.y.ndim != 1:
-        raise fail(who, f"y has {data.y.shape[1]} columns", "give one observation per row")
-    if data.noise_variance is not None or data.weight is not None:
-        raise fail(who, "the data carry known noise variances or weights", "use inference=Exact() with a Gaussian likelihood")
+def observations(who: str, likelihood: Any, data: Data) -> tuple[np.ndarray, np.ndarray | None]:
+    """The checked observations of an approximate inference and their weights; known noise belongs to Gaussian noise alone."""
+    if data.noise_variance is not None or data.scatter is not None:
+        raise fail(
+            who, "the data carry known noise variances or merged rows", "use inference=Exact() with a Gaussian likelihood"
+        )
+    likelihood.check(data.y, who)
+    return data.y, data.weight
 
 
 def shaped(model: Any, kernel: Any, mean: Any, likelihood: Any) -> Any:

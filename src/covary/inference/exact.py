@@ -26,7 +26,9 @@ class Exact(AbstractInference):
     Rasmussen & Williams (2006), eqs. 2.30, 2.42, 2.45, 5.8, 5.9, algorithm 2.1.
     """
 
-    def solve(self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None) -> Solved:
+    def solve(
+        self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None, memory: Any = None
+    ) -> Solved:
         likelihood = model.likelihood
         if not isinstance(likelihood, Gaussian):
             raise fail("inference.Exact", f"the likelihood is {type(likelihood).__name__}", "use Laplace() or EP()")

@@ -30,6 +30,16 @@ class Constant(AbstractKernel):
     """
 
     @property
+    def host(self) -> bool:
+        return True
+
+    def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
+        return np.ones((X.rows, Z.rows), X.x.dtype)
+
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+        return self, self.host_block(X, Z)
+
+    @property
     def traits(self) -> Traits:
         return Traits(stationary=True, smoothness=np.inf)
 

@@ -1,7 +1,12 @@
-"""What a likelihood is: log p(y | f) of one observation, and what is derived from it.
+r"""What a likelihood is: log p(y | f) of one observation, and everything that follows from it.
 
-Authors write ``log_prob`` in ``jax.numpy``. Its slopes come from automatic differentiation, compiled for blocks of rows
-of one fixed size.
+Authors write ``log_prob`` in ``jax.numpy``; nothing else is required. Slopes come from automatic differentiation, compiled for
+blocks of rows of one fixed size; moments of p(y | f) times a Gaussian, expectations and predictive moments from quadrature;
+the distribution of a new observation from a table of its own density. Members with closed forms write them over the
+defaults, in NumPy, and a law test holds the two together.
+
+An observation is a number, or a row (y, size) where the likelihood is ``sized``: ``size`` is the number of trials behind a
+binomial count, the exposure behind a Poisson count.
 """
 
 from __future__ import annotations
@@ -10,11 +15,16 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy import special
 
 from covary._checks import fail
 from covary._module import Module, without_marks
-from covary._precision import cast
+from covary._precision import cast, precision
 from covary.kernels.tiles import map_rows, pull_rows
+from covary.likelihoods import quadrature
+from covary.likelihoods.outcomes import Outcomes
+
+AVERAGE = 64  # nodes of the Gauss–Hermite rule for expectations of smooth functions of f
 
 
 class Slopes(NamedTuple):
@@ -42,16 +52,39 @@ class Tilted(NamedTuple):
 
 
 class AbstractLikelihood(Module):
-    """p(y | f): how an observation depends on the latent function at its input."""
+    """p(y | f): how an observation depends on the latent function at its input.
+
+    Beside ``log_prob``, a member says what it is by three class attributes: ``support``, where y lives (``"real"``,
+    ``"positive"``, ``"counts"``, ``"labels"``); ``log_concave``, whether log p(y | f) is concave in f for every y; ``sized``,
+    whether an observation is a pair (y, size).
+    """
+
+    support = "real"
+    log_concave = False
+    sized = False
+    smooth = True  # whether log p has a second derivative in f that says something (Laplace's method lives on it)
 
     @property
     def latents(self) -> int:
         """How many latent functions one observation depends on."""
         return 1
 
+    @property
+    def has_mean(self) -> np.ndarray:
+        """Which of the latent functions the prior's mean function belongs to, as ones and zeros."""
+        return np.ones(self.latents)
+
+    # what an author writes ------------------------------------------------------------------------------------------
     def log_prob(self, y: Any, f: Any) -> Any:
         """log p(y | f) of one observation, in jax.numpy."""
         raise NotImplementedError
+
+    # at the data --------------------------------------------------------------------------------------------------
+    def log_probs(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        """log p(y | f) for rows of y and latent values (n,) or (n, q), q values for each row."""
+        values = f if f.ndim == 2 else f[:, None]
+        out = map_rows(_log_probs, cast(without_marks(self), f.dtype), np.ascontiguousarray(values), y)
+        return out.reshape(f.shape)
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> Slopes:
         """log p and its derivatives to third order at every row."""
@@ -59,15 +92,224 @@ class AbstractLikelihood(Module):
 
     def pull(self, y: np.ndarray, f: np.ndarray, log_prob: np.ndarray, first: np.ndarray, second: np.ndarray) -> Any:
         """The gradient over the likelihood's parameters of Σ (log_prob·log p + first·p′ + second·p″), given the weights."""
+        if not jax.tree_util.tree_leaves(self):
+            return self
         return pull_rows(_three, cast(without_marks(self), f.dtype), (f, y), (log_prob, first, second))
 
-    def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Tilted:
-        """Moments of the likelihood times a Gaussian over f, one row each."""
-        raise fail(f"likelihoods.{type(self).__name__}", "its tilted moments are not known", "use inference=Laplace()")
+    # times a Gaussian -----------------------------------------------------------------------------------------------
+    def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any = None) -> Tilted:
+        r"""Moments of :math:`p(y\mid f)^{power}\,N(f\mid mean, variance)`, one row each; by quadrature unless known."""
+        parts = [_moments(*self.nodes(*part)) for part in _chunked(y, mean, variance, power)]
+        log_z, centre, spread = (np.concatenate(c) for c in zip(*parts, strict=True))
+        return Tilted(log_z, centre, spread)
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray) -> Moments:
-        """Moments of a new observation when the latent value has these moments."""
-        raise NotImplementedError
+    def tilted_pull(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any, bar: np.ndarray) -> Any:
+        r"""The gradient over the likelihood's parameters of :math:`\sum_i bar_i \log\hat Z_i`, means and variances held."""
+        if not jax.tree_util.tree_leaves(self):
+            return self
+        f, terms = self.nodes(y, mean, variance, power)
+        share = np.exp(terms - special.logsumexp(terms, axis=1, keepdims=True))
+        share = share * (bar if power is None else bar * power)[:, None]
+        rows = np.repeat(np.arange(len(y)), f.shape[1])
+        return pull_rows(_log_prob, cast(without_marks(self), f.dtype), (f.ravel(), y[rows]), share.ravel())
+
+    def nodes(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes (n, q) that resolve p(y | f)^power N(f), and the logarithm of weight times integrand there."""
+        mean, sd = np.asarray(mean, np.float64), np.sqrt(np.asarray(variance, np.float64))
+        scale = np.ones_like(mean) if power is None else np.asarray(power, np.float64)
+
+        def slopes(f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            s = self.slopes(y, f)
+            z = (f - mean) / sd
+            return scale * s.log_prob - 0.5 * z * z, scale * s.first - z / sd, scale * s.second - 1 / sd**2
+
+        top, curve = quadrature.climb(slopes, mean)
+        centre, own = self.shoulder(y, mean, sd) if self.log_concave else self.peak(y, mean)
+        reach = quadrature.REACH * sd + np.abs(top - mean) + (0.0 if self.log_concave else np.abs(centre - mean))
+        near = quadrature.around(top, np.minimum(1 / np.sqrt(curve), sd), reach)
+        low, high = near[:, :1], near[:, -1:]
+        more = quadrature.around(np.clip(centre, low[:, 0], high[:, 0]), np.minimum(own, sd), reach)
+        marks = np.sort(np.concatenate([near, np.clip(more, low, high)], axis=1), axis=1)
+        f, weight = quadrature.fill(marks)
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(weight) - 0.5 * np.log(2 * np.pi * sd**2)[:, None]
+        terms = log_weight + scale[:, None] * self.log_probs(y, f) - 0.5 * ((f - mean[:, None]) / sd[:, None]) ** 2
+        return f, np.where(np.isnan(terms), -np.inf, terms)
+
+    def shoulder(self, y: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where a log-concave p(y | f) bends most within reach of the Gaussian, and over what width.
+
+        The fall of the slope across a cell adds up its curvature, so that no bend is too sharp to be seen; cells where the
+        integrand is nothing do not count.
+        """
+        low, high = mean - quadrature.REACH * sd, mean + quadrature.REACH * sd
+        rows = np.arange(len(mean))
+        for _ in range(4):
+            grid = low[:, None] + (high - low)[:, None] * np.linspace(0, 1, 33)
+            with np.errstate(all="ignore"):
+                slopes = self.slopes(np.repeat(y, 33, axis=0), grid.ravel())
+                value = slopes.log_prob.reshape(grid.shape) - 0.5 * ((grid - mean[:, None]) / sd[:, None]) ** 2
+                value = np.nan_to_num(value, nan=-np.inf)
+                seen = np.exp(np.maximum(value[:, 1:], value[:, :-1]) - value.max(1, keepdims=True))
+                fall = np.nan_to_num(-np.diff(slopes.first.reshape(grid.shape), axis=1) * seen, nan=0.0, posinf=0.0)
+            best = fall.argmax(1)
+            bend = fall[rows, best] / (grid[rows, best + 1] - grid[rows, best])
+            low, high = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 2, 32)]
+        return (low + high) / 2, 1 / np.sqrt(np.maximum(bend, 1e-12))
+
+    def peak(self, y: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where p(y | f) is largest as a function of f, and how wide it is there (asked for if it is not log-concave)."""
+
+        def slopes(f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            s = self.slopes(y, f)
+            return s.log_prob, s.first, s.second
+
+        top, curve = quadrature.climb(slopes, start)
+        return top, 1 / np.sqrt(np.maximum(curve, 1e-12))
+
+    def expected_log_prob(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """E log p(y | f) over N(f | mean, variance), one row each."""
+        f, weight = self._average(mean, variance)
+        return self.log_probs(y, f) @ weight
+
+    # a new observation ----------------------------------------------------------------------------------------------
+    def outcomes(self, f: np.ndarray, size: Any = None) -> Outcomes:
+        """The distribution of y at given latent values (n,), as a table; members with closed forms need none."""
+        if self.support not in ("real", "positive", "counts"):
+            who = f"likelihoods.{type(self).__name__}"
+            raise fail(who, f"its support is {self.support!r}", "write its moments, cdf and sample")
+        bare = cast(without_marks(self), np.float64)
+        with precision(np.float64):
+            return Outcomes.of(self.support, f, lambda y: map_rows(_across, bare, f, _with_size(y, size)))
+
+    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+        """Mean and variance of y given f, one row each."""
+        return Moments(*self.outcomes(f, size).moments())
+
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+        """P(Y ≤ y | f), one row each."""
+        return self.outcomes(f, size).cdf(y)
+
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        """One draw of y for every latent value (any shape)."""
+        flat = np.ravel(f)
+        each = None if size is None else np.broadcast_to(size, np.shape(f)).ravel()
+        return self.outcomes(flat, each).sample(rng).reshape(np.shape(f))
+
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
+        """Moments of a new observation when the latent value is N(mean, variance)."""
+        f, weight = self._average(mean, variance)
+        flat = self.moments(f.ravel(), None if size is None else np.repeat(size, f.shape[1]))
+        each, own = flat.mean.reshape(f.shape), flat.variance.reshape(f.shape)
+        centre = each @ weight
+        return Moments(centre, own @ weight + (each - centre[:, None]) ** 2 @ weight)
+
+    def predictive_log_prob(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        """The log density (log probability) of new observations when the latent value is N(mean, variance)."""
+        return self.tilted(y, mean, np.maximum(variance, 1e-300)).log_z
+
+    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
+        """P(Y ≤ y) of new observations when the latent value is N(mean, variance)."""
+        f, weight = self._average(mean, variance)
+        each = None if size is None else np.repeat(size, f.shape[1])
+        return self.cdf(np.repeat(y, f.shape[1]), f.ravel(), each).reshape(f.shape) @ weight
+
+    def predictive_quantile(self, p: float, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
+        """The smallest y with P(Y ≤ y) ≥ p, one row each, by bisection."""
+        whole = self.support in ("counts", "labels")
+        found = self.predictive(mean, variance, size)
+        spread = np.sqrt(np.where(np.isfinite(found.variance), found.variance, 1.0)) + 1e-12 * np.abs(found.mean) + 1e-300
+        low, high = found.mean - spread, found.mean + spread
+        if whole:
+            low, high = np.floor(low), np.ceil(high)
+
+        def cdf(y: np.ndarray) -> np.ndarray:
+            return self.predictive_cdf(y, mean, variance, size)
+
+        floor = -np.inf if self.support == "real" else -1.0 if whole else 0.0
+        for _ in range(200):  # a bracket
+            below, above = (low > floor) & (cdf(low) >= p), cdf(high) < p
+            if not (below.any() or above.any()):
+                break
+            low, high = np.where(below, low - (high - low), low), np.where(above, high + (high - low), high)
+            low = np.maximum(low, floor)
+        while True:
+            middle = np.floor((low + high) / 2) if whole else (low + high) / 2
+            narrow = high - low <= (1 if whole else 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300)
+            if (narrow | (middle == low) | (middle == high)).all():
+                return high
+            right = cdf(middle) < p
+            low, high = np.where(right & ~narrow, middle, low), np.where(~right & ~narrow, middle, high)
+
+    def _average(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        z, weight = quadrature.hermite(AVERAGE)
+        return np.asarray(mean)[:, None] + np.sqrt(np.asarray(variance))[:, None] * z, weight
+
+    # before learning ------------------------------------------------------------------------------------------------
+    def check(self, y: np.ndarray, who: str) -> None:
+        """Refuse observations that cannot be, naming the first row."""
+        values = y[:, 0] if self.sized and y.ndim == 2 else y
+        if values.ndim != 1 or (y.ndim == 2 and y.shape[1] != 2):
+            raise fail(who, f"y has shape {y.shape}", "give one observation per row")
+        name = type(self).__name__
+        if self.support == "counts":
+            refuse(who, "y", values, (values < 0) | (values != np.floor(values)), f"{name} counts are 0, 1, 2, ...")
+        if self.support == "positive":
+            refuse(who, "y", values, values <= 0, f"{name} observations are positive; give positive numbers")
+        if y.ndim == 2:
+            refuse(who, "the size", y[:, 1], y[:, 1] <= 0, "give positive numbers of trials or exposures")
+
+    def latent_values(self, y: np.ndarray) -> np.ndarray:
+        """Rough latent values behind the observations: they give learning its scales, and nothing else."""
+        return np.asarray(y, np.float64)
+
+    def starting(self, y: np.ndarray) -> dict[str, float]:
+        """Natural starting values of the likelihood's own parameters, by name."""
+        return {}
+
+
+def refuse(who: str, what: str, values: np.ndarray, bad: np.ndarray, do: str) -> None:
+    """Raise a sentence about the first bad entry."""
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        many = f" ({int(bad.sum())} such rows)" if bad.sum() > 1 else ""
+        raise fail(who, f"{what} is {values[row]:g} at row {row}{many}", do)
+
+
+def split(y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, Any]:
+    """The observed values and the sizes (one where there are none), shaped to meet latent values (n,) or (n, q)."""
+    values, size = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, np.ones(len(y)))
+    return (values[:, None], size[:, None]) if f.ndim == 2 else (values, size)
+
+
+def _with_size(y: np.ndarray, size: Any) -> np.ndarray:
+    return y if size is None else np.stack([y, np.broadcast_to(np.asarray(size, y.dtype)[:, None], y.shape)], axis=-1)
+
+
+def _chunked(y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any) -> list[tuple[Any, ...]]:
+    rows = max(1, quadrature.CHUNK // (4 * quadrature.PANELS * quadrature.NODES))
+    spans = [slice(i, i + rows) for i in range(0, len(mean), rows)]
+    return [(y[s], mean[s], variance[s], None if power is None else power[s]) for s in spans]
+
+
+def _moments(f: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    log_z = special.logsumexp(terms, axis=1)
+    share = np.exp(terms - log_z[:, None])
+    mean = (share * f).sum(1)
+    return log_z, mean, (share * (f - mean[:, None]) ** 2).sum(1)
+
+
+def _log_prob(likelihood: AbstractLikelihood, f: Any, y: Any) -> Any:
+    return jax.vmap(lambda value, target: likelihood.log_prob(target, value))(f, y)
+
+
+def _log_probs(likelihood: AbstractLikelihood, f: Any, y: Any) -> Any:
+    return jax.vmap(lambda values, target: jax.vmap(lambda v: likelihood.log_prob(target, v))(values))(f, y)
+
+
+def _across(likelihood: AbstractLikelihood, f: Any, y: Any) -> Any:
+    """log p at many observations (n, q) of every latent value (n,)."""
+    return jax.vmap(lambda value, targets: jax.vmap(lambda t: likelihood.log_prob(t, value))(targets))(f, y)
 
 
 def _slopes(likelihood: AbstractLikelihood, f: Any, y: Any) -> Any:

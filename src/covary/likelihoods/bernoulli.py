@@ -11,7 +11,8 @@ from scipy import special
 
 from covary._checks import fail
 from covary._module import static
-from covary.likelihoods.base import AbstractLikelihood, Moments, Tilted
+from covary.likelihoods.averages import FARTHEST, METHODS, average_logistic, tilted_logistic
+from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, Tilted
 
 
 def _link(value: Any) -> str:
@@ -21,27 +22,60 @@ def _link(value: Any) -> str:
 
 
 class Bernoulli(AbstractLikelihood):
-    r"""Two classes, :math:`p(y = \pm1 \mid f) = \sigma(y f)` (R&W, eq. 3.5).
+    r"""Two classes, :math:`p(y = \pm1 \mid f) = \sigma(y f)` (R&W, eqs. 3.5, 3.15, 3.16).
 
-    Labels above zero are the class +1, the others −1 (so 0/1 and ±1 both do).
+    Labels above zero are the class +1, the others −1 (so 0/1 and ±1 both do). The probit is the same as a step seen
+    through unit Gaussian noise on f (R&W, exercise 3.10.1); the logit forgives wild labels more.
 
     Parameters
     ----------
     link
         ``"probit"``, the cumulative Gaussian Φ, or ``"logit"``, the logistic function.
+
+    Examples
+    --------
+    >>> Bernoulli("probit").predictive(np.array([1.0]), np.array([3.0])).mean.round(4)
+    array([0.6915])
     """
 
     link: str = static("probit", convert=_link)
+
+    support = "labels"
+    log_concave = True
 
     def log_prob(self, y: Any, f: Any) -> Any:
         z = jnp.where(y > 0, f, -f)
         return jax.scipy.special.log_ndtr(z) if self.link == "probit" else -jnp.logaddexp(0.0, -z)
 
-    def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Tilted:
-        """Moments of Φ times a Gaussian (R&W, eq. 3.58)."""
-        if self.link != "probit":
-            return AbstractLikelihood.tilted(self, y, mean, variance)
-        sign = np.where(y > 0, 1.0, -1.0)
+    def log_probs(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        sign = _sign(y) if f.ndim == 1 else _sign(y)[:, None]
+        z = sign * f
+        return special.log_ndtr(z) if self.link == "probit" else -np.logaddexp(0.0, -z)
+
+    def slopes(self, y: np.ndarray, f: np.ndarray) -> Slopes:
+        """The table of R&W, eqs. 3.15 and 3.16, with third derivatives."""
+        sign = _sign(y)
+        z = sign * f
+        if self.link == "logit":
+            p, q = special.expit(z), special.expit(-z)
+            return Slopes(-np.logaddexp(0.0, -z), sign * q, -p * q, sign * p * q * (p - q))
+        log_p = special.log_ndtr(z)
+        r = np.exp(-0.5 * z * z - 0.5 * np.log(2 * np.pi) - log_p)
+        far = np.minimum(z, -30.0)  # there r + z cancels: the asymptotic series of log Φ instead
+        second = np.where(z < -30, -1 + far**-2.0 - 6 * far**-4.0 + 50 * far**-6.0, -r * (r + z))
+        third = np.where(z < -30, -2 * far**-3.0 + 24 * far**-5.0 - 300 * far**-7.0, r * (2 * r * r + 3 * z * r + z * z - 1))
+        r = np.where(z < -30, -far - 1 / far + 2 * far**-3.0 - 10 * far**-5.0, r)
+        return Slopes(log_p, sign * r, second, sign * third)
+
+    def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any = None) -> Tilted:
+        """Moments of Φ times a Gaussian (R&W, eq. 3.58); the logistic function is a mixture of such."""
+        if power is not None:
+            return AbstractLikelihood.tilted(self, y, mean, variance, power)
+        sign = _sign(y)
+        if self.link == "logit":
+            if np.abs(mean).max(initial=0.0) > FARTHEST:
+                return AbstractLikelihood.tilted(self, y, mean, variance)
+            return Tilted(*tilted_logistic(sign, mean, variance))
         spread = np.sqrt(1 + variance)
         z = sign * mean / spread
         log_z = special.log_ndtr(z)
@@ -52,10 +86,43 @@ class Bernoulli(AbstractLikelihood):
             variance - variance**2 * ratio / (1 + variance) * (z + ratio),
         )
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray) -> Moments:
-        """The probability of the class +1 (R&W, eq. 3.63; for the logit MacKay's approximation, eq. 3.25 and W & B)."""
-        if self.link == "probit":
-            p = special.ndtr(mean / np.sqrt(1 + variance))
-        else:
-            p = special.expit(mean / np.sqrt(1 + np.pi * variance / 8))
+    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+        p = special.ndtr(f) if self.link == "probit" else special.expit(f)
         return Moments(p, p * (1 - p))
+
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+        return np.where(y >= 1, 1.0, np.where(y < 0, 0.0, 1 - self.moments(f).mean))
+
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        return (rng.random(np.shape(f)) < self.moments(f).mean).astype(np.float64)
+
+    def probability(self, mean: np.ndarray, variance: np.ndarray, average: str = "exact") -> np.ndarray:
+        """The probability of the class +1: averaged over f (R&W, eqs. 3.25, 3.63, 3.82), or at its mean (``"map"``).
+
+        For the probit every average but ``"map"`` is the closed form; for the logit see
+        :func:`~covary.likelihoods.averages.average_logistic`.
+        """
+        if self.link == "logit":
+            return average_logistic(mean, variance, average)
+        if average not in METHODS:
+            raise fail("likelihoods.Bernoulli", f"average is {average!r}", f"choose one of {', '.join(METHODS)}")
+        return special.ndtr(mean if average == "map" else mean / np.sqrt(1 + variance))
+
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
+        """The averaged probability of the class +1, and the variance of the label 0/1."""
+        p = self.probability(mean, variance)
+        return Moments(p, p * (1 - p))
+
+    def check(self, y: np.ndarray, who: str) -> None:
+        if y.ndim != 1:
+            raise fail(who, f"y has shape {y.shape}", "give one label per row")
+        kinds = np.unique(y)
+        if len(kinds) > 2 or not (set(kinds) <= {0.0, 1.0} or set(kinds) <= {-1.0, 1.0}):
+            raise fail(who, f"y holds {', '.join(f'{k:g}' for k in kinds[:5])}", "give labels 0 and 1, or -1 and 1")
+
+    def latent_values(self, y: np.ndarray) -> np.ndarray:
+        return _sign(y) * (1.0 if self.link == "probit" else 1.7)
+
+
+def _sign(y: np.ndarray) -> np.ndarray:
+    return np.where(y > 0, 1.0, -1.0)

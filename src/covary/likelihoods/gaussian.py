@@ -6,10 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from scipy import special
 
 from covary._checks import check_positive, fail
 from covary.data import Data
-from covary.likelihoods.base import AbstractLikelihood, Moments, Tilted
+from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, Tilted
 from covary.parameters import positive
 from covary.sites import Noise
 
@@ -27,6 +28,8 @@ class Gaussian(AbstractLikelihood):
     """
 
     variance: Any = positive(1.0)
+
+    log_concave = True
 
     def log_prob(self, y: Any, f: Any) -> Any:
         return -0.5 * ((y - f) ** 2 / self.variance + jnp.log(2 * jnp.pi * self.variance))
@@ -67,12 +70,30 @@ class Gaussian(AbstractLikelihood):
         value = -0.5 * (outputs * ((w - 1) * np.log(2 * np.pi * v) + np.log(w)) + S / v).sum()
         return float(value), float(-0.5 * (outputs * (w - 1) / v - S / v / v).sum())
 
-    def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Tilted:
-        """The product of two Gaussians (R&W, eqs. A.7, A.8)."""
-        noise = np.asarray(self.variance, mean.dtype)
-        both = variance + noise
-        log_z = -0.5 * (np.log(2 * np.pi * both) + (y - mean) ** 2 / both)
-        return Tilted(log_z, mean + variance / both * (y - mean), variance * noise / both)
+    def log_probs(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+        v = float(self.variance)
+        return -0.5 * (((y if f.ndim == 1 else y[:, None]) - f) ** 2 / v + np.log(2 * np.pi * v))
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray) -> Moments:
+    def slopes(self, y: np.ndarray, f: np.ndarray) -> Slopes:
+        v = float(self.variance)
+        return Slopes(self.log_probs(y, f), (y - f) / v, np.full_like(f, -1 / v), np.zeros_like(f))
+
+    def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any = None) -> Tilted:
+        """The product of two Gaussians (R&W, eqs. A.7, A.8)."""
+        v = float(self.variance)
+        w = np.ones_like(mean) if power is None else power
+        both = variance + v / w
+        log_z = -0.5 * (np.log(2 * np.pi * both) + (y - mean) ** 2 / both) - 0.5 * ((w - 1) * np.log(2 * np.pi * v) + np.log(w))
+        return Tilted(log_z, mean + variance / both * (y - mean), variance * (v / w) / both)
+
+    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+        return Moments(f, np.full_like(f, float(self.variance)))
+
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+        return special.ndtr((y - f) / np.sqrt(float(self.variance)))
+
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+        return f + np.sqrt(float(self.variance)) * rng.standard_normal(np.shape(f))
+
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
         return Moments(mean, variance + np.asarray(self.variance, variance.dtype))

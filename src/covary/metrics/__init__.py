@@ -1,9 +1,28 @@
-"""Scores of predictions: errors, densities, calibration, relative deviances, cross-validation and learning curves."""
+"""Scores of predictions: errors, densities, calibration, class probabilities, decisions, deviances, cross-validation."""
 
+from covary.metrics.classes import accuracy as accuracy
+from covary.metrics.classes import baseline_information as baseline_information
+from covary.metrics.classes import brier as brier
+from covary.metrics.classes import error_rate as error_rate
+from covary.metrics.classes import errors as errors
+from covary.metrics.classes import errors_sd as errors_sd
+from covary.metrics.classes import information as information
+from covary.metrics.classes import log_loss as log_loss
+from covary.metrics.curves import RejectCurve as RejectCurve
+from covary.metrics.curves import Reliability as Reliability
+from covary.metrics.curves import expected_calibration_error as expected_calibration_error
+from covary.metrics.curves import reject_curve as reject_curve
+from covary.metrics.curves import reliability_curve as reliability_curve
 from covary.metrics.decades import Decades as Decades
 from covary.metrics.decades import by_decades as by_decades
 from covary.metrics.decades import relative_deviance as relative_deviance
 from covary.metrics.decades import relative_deviance_log10 as relative_deviance_log10
+from covary.metrics.decisions import Confusion as Confusion
+from covary.metrics.decisions import confusion as confusion
+from covary.metrics.decisions import decide as decide
+from covary.metrics.decisions import empirical_risk as empirical_risk
+from covary.metrics.decisions import reject as reject
+from covary.metrics.decisions import risk as risk
 from covary.metrics.scores import calibration_error as calibration_error
 from covary.metrics.scores import coverage as coverage
 from covary.metrics.scores import crps as crps

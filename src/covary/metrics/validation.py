@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -12,18 +13,22 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary.metrics.classes import _counts, _labels, brier, error_rate, information, log_loss
 from covary.metrics.decades import _frame, _text
+from covary.metrics.decisions import _together
 from covary.metrics.scores import _array, _level, _moments, calibration_error, coverage, crps, mae, msll, nlpd, r2, rmse, smse
 
 _POINT = {"r2": r2, "smse": smse, "rmse": rmse, "mae": mae}
 _WITH_STD = {"nlpd": nlpd, "crps": crps, "calibration_error": calibration_error}
+_CLASSES = {"log_loss": log_loss, "brier": brier, "error_rate": error_rate}
 
 
-def scorer(name: str, *, level: float = 0.95) -> partial[float]:
+def scorer(name: str, *, level: float = 0.95, y_train: Any = None) -> partial[float]:
     """A score for scikit-learn's ``scoring=``: r2, smse, rmse, mae, nlpd, crps, calibration_error, msll or coverage.
 
-    Higher is better, so losses change sign, and coverage becomes −|coverage − level|. msll needs the targets of training,
-    which covary's own fitted regressors keep.
+    Of classifiers with ``predict_proba``: log_loss, brier, error_rate or information. Higher is better, so losses change sign,
+    and coverage becomes −|coverage − level|. msll needs the targets of training, which covary's own fitted regressors keep;
+    information takes their labels, or counts ``{label: count}``, as ``y_train``, or the estimator's own ``class_count_``.
 
     >>> from sklearn.linear_model import BayesianRidge
     >>> from sklearn.model_selection import cross_val_score
@@ -32,11 +37,15 @@ def scorer(name: str, *, level: float = 0.95) -> partial[float]:
     >>> bool(np.all(scores > -5))
     True
     """
-    known = [*_POINT, *_WITH_STD, "msll", "coverage"]
+    known = [*_POINT, *_WITH_STD, "msll", "coverage", *_CLASSES, "information"]
     if name not in known:
         raise fail("metrics.scorer", f"name is {name!r}", f"choose one of {', '.join(known)}")
     _level("metrics.scorer", level)
-    return partial(_score, name, level)
+    if y_train is not None:
+        if name != "information":
+            raise fail("metrics.scorer", f"y_train is given for {name!r}", "leave it out: only 'information' compares with it")
+        y_train = dict(_counts("metrics.scorer", "y_train", y_train))
+    return partial(_score_classes, name, y_train) if name in [*_CLASSES, "information"] else partial(_score, name, level)
 
 
 def _score(name: str, level: float, estimator: Any, X: Any, y: Any) -> float:
@@ -56,18 +65,34 @@ def _score(name: str, level: float, estimator: Any, X: Any, y: Any) -> float:
     return -msll(y, mean, std, final.posterior_.data.y * final._scale + final._location)
 
 
+def _score_classes(name: str, y_train: Any, estimator: Any, X: Any, y: Any) -> float:
+    who = f"metrics.scorer({name!r})"
+    _gives_probabilities(estimator, who)
+    p, classes = estimator.predict_proba(X), estimator.classes_
+    if name != "information":
+        return 0.0 - _CLASSES[name](y, p, classes=classes)
+    if y_train is None:
+        final = _final(estimator)
+        if not hasattr(final, "class_count_"):
+            what = f"{type(final).__name__} does not keep the counts of its training labels"
+            raise fail(who, what, "give scorer their y_train, or use metrics.cross_validate")
+        y_train = dict(zip(_labels(who, "classes_", classes), final.class_count_, strict=True))
+    return information(y, p, y_train, classes=classes)
+
+
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
     """Scores by fold, and pooled over all held-out rows.
 
-    ``folds`` and ``pooled`` are keyed by r2, smse, nlpd, crps, coverage, calibration_error, msll and fit_seconds; pooled
-    seconds are the total. ``rows`` counts the held-out rows of each fold. Coverage is at ``level``.
+    ``folds`` and ``pooled`` are keyed by r2, smse, nlpd, crps, coverage, calibration_error, msll and fit_seconds, or for
+    classifiers by log_loss, brier, error_rate, information and fit_seconds; pooled seconds are the total. ``rows`` counts the
+    held-out rows of each fold. Coverage is at ``level``, which is None for classifiers.
     """
 
     folds: dict[str, np.ndarray]
     pooled: dict[str, float]
     rows: np.ndarray
-    level: float
+    level: float | None
 
     def to_frame(self) -> Any:
         """A pandas table, one row per fold and a last one, ``pooled``."""
@@ -75,7 +100,8 @@ class CrossValidation:
         return _frame({"rows": np.append(self.rows, self.rows.sum()), **scores}, [*range(len(self.rows)), "pooled"], "fold")
 
     def __repr__(self) -> str:
-        return _text(f"Cross-validation, {len(self.rows)} folds, coverage at level {self.level:g}", self.to_frame())
+        level = "" if self.level is None else f", coverage at level {self.level:g}"
+        return _text(f"Cross-validation, {len(self.rows)} folds{level}", self.to_frame())
 
 
 def cross_validate(
@@ -84,7 +110,8 @@ def cross_validate(
     """k-fold cross-validation of predictions with error bars (DGP thesis, section 1.4.3; R&W, section 5.3).
 
     Each of ``cv`` shuffled folds is held out once and scored by a fresh clone trained on the others; the trivial predictor of
-    MSLL has the mean and variance of that fold's training targets.
+    MSLL has the mean and variance of that fold's training targets. Classifiers with ``predict_proba`` are scored as such, on
+    folds that hold the classes in proportion; the base line of information has that fold's training frequencies.
 
     >>> from sklearn.linear_model import BayesianRidge
     >>> X = np.arange(30.0)[:, None]
@@ -96,10 +123,19 @@ def cross_validate(
 
     who = "metrics.cross_validate"
     _level(who, level)
-    _gives_std(estimator, who)
-    X, y, splits = _splits(who, X, y, cv, random_state)
-    found: Any = Parallel(n_jobs=n_jobs)(delayed(_fold)(estimator, X, y, train, test) for train, test in splits)
+    classes = _classifies(estimator)
+    (_gives_probabilities if classes else _gives_std)(estimator, who)
+    X, y, splits = _splits(who, X, y, cv, random_state, classes)
+    found: Any = Parallel(n_jobs=n_jobs)(delayed(_fold)(estimator, X, y, train, test, classes) for train, test in splits)
     rows, each = np.array([len(test) for _, test in splits]), []
+    if classes:
+        for (train, test), (p, labels, seconds) in zip(splits, found, strict=True):
+            scores = {name: score(y[test], p, classes=labels) for name, score in _CLASSES.items()}
+            gain = information(y[test], p, y[train], classes=labels)
+            each.append({**scores, "information": gain, "fit_seconds": seconds})
+        folds = {name: np.array([scores[name] for scores in each]) for name in each[0]}
+        pooled = {name: float(np.average(values, weights=rows)) for name, values in folds.items()}
+        return CrossValidation(folds, {**pooled, "fit_seconds": float(folds["fit_seconds"].sum())}, rows, None)
     for (train, test), (mean, std, seconds) in zip(splits, found, strict=True):
         loss = msll(y[test], mean, std, y[train])
         each.append({**_scores(level, y[test], mean, std), "msll": loss, "fit_seconds": seconds})
@@ -213,28 +249,52 @@ def _gives_std(estimator: Any, who: str = "") -> bool:
     return gives
 
 
-def _splits(who: str, X: Any, y: Any, cv: int, random_state: Any) -> tuple[Any, np.ndarray, list[tuple[Any, Any]]]:
-    """Rows to train and to test on, refused before anything is fitted if a fold could not be scored."""
-    from sklearn.model_selection import KFold
+def _classifies(estimator: Any) -> bool:
+    from sklearn.base import is_classifier
 
-    y, X = _array(who, "y", y), X if hasattr(X, "shape") else np.asarray(X)
+    return hasattr(estimator, "predict_proba") or (hasattr(estimator, "__sklearn_tags__") and is_classifier(estimator))
+
+
+def _gives_probabilities(estimator: Any, who: str) -> None:
+    if not hasattr(estimator, "predict_proba"):
+        what = f"{type(_final(estimator)).__name__} gives no class probabilities"
+        raise fail(who, what, "use an estimator that has predict_proba")
+
+
+def _splits(
+    who: str, X: Any, y: Any, cv: int, random_state: Any, classes: bool = False
+) -> tuple[Any, np.ndarray, list[tuple[Any, Any]]]:
+    """Rows to train and to test on, refused before anything is fitted if a fold could not be scored."""
+    from sklearn.model_selection import KFold, StratifiedKFold
+
+    y = _together(_labels(who, "y", y)) if classes else _array(who, "y", y)
+    X = X if hasattr(X, "shape") else np.asarray(X)
     if X.shape[:1] != y.shape[:1]:
         raise fail(who, f"X has shape {X.shape} but y has {len(y)} rows", "give one row of X per row of y")
     if int(cv) != cv or not 2 <= cv <= len(y) // 2:
         raise fail(who, f"cv is {cv} for {len(y)} rows", "give a number of folds from 2 to half the rows")
+    if classes:
+        label, least = min(Counter(y.tolist()).items(), key=lambda item: item[1])
+        if least < cv:
+            raise fail(who, f"cv is {cv} but y is {label!r} in only {least} rows", "give fewer folds, or drop that class")
+        return X, y, list(StratifiedKFold(int(cv), shuffle=True, random_state=random_state).split(y, y))
     splits = list(KFold(int(cv), shuffle=True, random_state=random_state).split(y))
     for i, (_, test) in enumerate(splits):
         _moments(who, f"y of fold {i}", y[test])
     return X, y, splits
 
 
-def _fold(estimator: Any, X: Any, y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[Any, Any, float]:
-    """Mean, std (None if there is none) and seconds of fitting, of a clone trained on some rows, at others."""
+def _fold(
+    estimator: Any, X: Any, y: np.ndarray, train: np.ndarray, test: np.ndarray, classes: bool = False
+) -> tuple[Any, Any, float]:
+    """Mean and std (None if there is none), or probabilities and classes, and seconds of fitting, of a clone, at test rows."""
     from sklearn.base import clone
 
     model: Any = clone(estimator)
     rows, begin = X.iloc if hasattr(X, "iloc") else X, time.perf_counter()
     model.fit(rows[train], y[train])
     seconds = time.perf_counter() - begin
+    if classes:
+        return model.predict_proba(rows[test]), model.classes_, seconds
     mean, std = model.predict(rows[test], return_std=True) if _gives_std(model) else (model.predict(rows[test]), None)
     return mean, std, seconds

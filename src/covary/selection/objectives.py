@@ -56,5 +56,5 @@ def log_evidence_and_grad(
     with precision(data.dtype), blas_threads(data.rows):
         if isinstance(inference, Exact) and on_device(gram, data.rows):
             return traced_log_evidence_and_grad(model, data, jitter=fixed_jitter or 0.0)
-        solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter)
+        solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter, memory=workspace)
         return solved.log_evidence, inference.gradient(model, data, bound, solved, consume=True)

@@ -10,6 +10,7 @@ import numpy as np
 from covary._checks import fail
 from covary.data import Data
 from covary.distributions import AbstractDistribution, LogNormal, Uniform
+from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, REAL, Packing, Slot, parameters, select
 
 
@@ -89,8 +90,11 @@ def default_priors(model: Any, data: Data) -> dict[str, Any]:
       standard deviation √3 (wide; it only keeps a column from being switched on or off without evidence);
     - ``kernel.variance``, where the kernel as a whole has one: log-normal around var(y), log standard deviation 2;
     - ``likelihood.variance`` of Gaussian noise: log-normal around 1 % of var(y), log standard deviation 2.
+
+    Under another likelihood every variance of the kernel is log-normal around that of rough latent values (log standard
+    deviation 2), and so is every positive parameter of the likelihood around its starting value (1 for ``degrees``).
     """
-    from covary.selection.starts import column_scales, lengthscale_paths, target_scale
+    from covary.selection.starts import column_scales, lengthscale_paths, target_scale, working
 
     scales = column_scales(data)
     out: dict[str, Any] = {}
@@ -100,8 +104,28 @@ def default_priors(model: Any, data: Data) -> dict[str, Any]:
         each = np.log(scales[columns]) if size > 1 else np.full(1, np.log(scales[columns]).mean())
         out[path] = [LogNormal(float(centre + e), scale=float(np.sqrt(3))) for e in each]
     found = parameters(model)
+    if not isinstance(model.likelihood, Gaussian):
+        return out | _other_priors(model, data, target_scale(working(model, data)))
     if "kernel.variance" in found:
         out["kernel.variance"] = LogNormal(float(2 * np.log(target_scale(data))), scale=2.0)
     if "likelihood.variance" in found:
         out["likelihood.variance"] = LogNormal(float(np.log(0.01 * target_scale(data) ** 2)), scale=2.0)
+    return out
+
+
+def _other_priors(model: Any, data: Data, level: float) -> dict[str, Any]:
+    """The priors of variances and of the likelihood's own parameters where it is not Gaussian noise."""
+    out: dict[str, Any] = {}
+    starting = model.likelihood.starting(data.y)
+    for path, parameter in parameters(model).items():
+        if parameter.space is not POSITIVE:
+            continue
+        name = path.rsplit(".", 1)[-1]
+        if path.startswith("kernel") and name == "variance":
+            out[path] = LogNormal(float(2 * np.log(level)), scale=2.0)
+        elif path.startswith("likelihood."):
+            centre = np.log(np.broadcast_to(starting.get(name, parameter.value), np.shape(parameter.value)).astype(np.float64))
+            wide = 1.0 if name == "degrees" else 2.0
+            each = [LogNormal(float(c), scale=wide) for c in np.ravel(centre)]
+            out[path] = each if np.ndim(parameter.value) else each[0]
     return out

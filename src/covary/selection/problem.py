@@ -17,7 +17,7 @@ from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, Packing, parameters
 from covary.selection.objectives import log_evidence_and_grad
 from covary.selection.priors import Priors
-from covary.selection.starts import target_scale
+from covary.selection.starts import target_scale, working
 
 BOX = 12.0  # nats: how far a positive parameter may go from the data's own scale
 NOISE_FLOOR = 1e-6  # of var(y)
@@ -112,7 +112,7 @@ def difference_hessian(
 
 def real_scales(model: Any, data: Data) -> dict[str, float]:
     """Real parameters of the mean function are measured in units of y's spread."""
-    spread = target_scale(data)
+    spread = target_scale(working(model, data))
     return {path: spread for path, p in parameters(model).items() if path.startswith("mean.") and p.space is not POSITIVE}
 
 

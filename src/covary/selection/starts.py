@@ -18,6 +18,7 @@ from covary.kernels.dot_product import Linear, Polynomial
 from covary.kernels.nonstationary import NeuralNetwork, Wiener
 from covary.kernels.periodic import Cosine, Periodic
 from covary.kernels.stationary import AbstractStationary
+from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import parameters, rebuild
 
 SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
@@ -44,6 +45,13 @@ def target_mean(data: Data) -> np.ndarray:
     """The mean of every output."""
     y = np.asarray(data.y, np.float64).reshape(data.rows, -1)
     return y[0] + _average(y - y[0], data)  # differences, so that a constant is its own mean to the last digit
+
+
+def working(model: Any, data: Data) -> Data:
+    """The data on the scale of the latent function: as they are under Gaussian noise, else the likelihood's rough guess."""
+    if isinstance(model.likelihood, Gaussian):
+        return data
+    return Data(data.X, model.likelihood.latent_values(data.y), None, data.weight)
 
 
 def _average(values: np.ndarray, data: Data) -> Any:
@@ -80,7 +88,8 @@ def _owners(kernel: Any, path: str, columns: np.ndarray) -> list[tuple[str, Abst
 
 def starting_values(model: Any, data: Data) -> Any:
     """The model with every free parameter at its natural scale for these data; fixed ones keep their values."""
-    x_scale, y_scale = column_scales(data), target_scale(data)
+    seen = working(model, data)
+    x_scale, y_scale = column_scales(data), target_scale(seen)
     x_range = np.ptp(np.asarray(data.X.x, np.float64), axis=0)
     values: dict[str, Any] = {}
     kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
@@ -95,9 +104,11 @@ def starting_values(model: Any, data: Data) -> Any:
             for name, parameter in parameters(term, path).items():
                 if name.endswith("variance"):
                     values[name] = y_scale**2 * shrink * np.ones_like(parameter.value)
-    values["likelihood.variance"] = 0.05 * y_scale**2
-    values["likelihood.scale"] = 0.2 * y_scale
-    values["mean.value"] = float(target_mean(data)[0]) if data.y.ndim == 1 else 0.0
+    if isinstance(model.likelihood, Gaussian):
+        values["likelihood.variance"] = 0.05 * y_scale**2
+    else:
+        values |= {f"likelihood.{name}": value for name, value in model.likelihood.starting(data.y).items()}
+    values["mean.value"] = float(target_mean(seen)[0]) if seen.y.ndim == 1 else 0.0
 
     def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
         if mark.fixed or path not in values:

@@ -1,0 +1,155 @@
+"""What the front doors share: kernels from text, starting values, learning, files, parameters inside the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from covary._checks import fail
+from covary.data import Data
+from covary.estimators import stored
+from covary.estimators.summary import Summary
+from covary.files import save
+from covary.inference.base import AbstractInference
+from covary.inference.condition import condition
+from covary.inference.ep import EP
+from covary.inference.exact import Exact
+from covary.inference.laplace import Laplace
+from covary.kernels.base import AbstractKernel
+from covary.kernels.text import parse
+from covary.likelihoods.gaussian import Gaussian
+from covary.means.functions import AbstractMean, Constant, Function, Linear, Zero
+from covary.model import Model
+from covary.parameters import Packing, bound, freeze, set_values
+from covary.selection.learn import learn
+from covary.selection.priors import Priors, default_priors
+
+INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP}
+
+
+class GPEstimator(BaseEstimator):
+    """The common part of GPRegressor and GPClassifier. Not for use by itself."""
+
+    kernel: Any
+    mean: Any
+    priors: Any
+    fixed: Any
+    bounds: Any
+    inference: Any
+    method: Any
+    n_restarts: Any
+    max_time: Any
+    random_state: Any
+    posterior_: Any
+    model_: Any
+
+    @property
+    def _who(self) -> str:
+        return type(self).__name__
+
+    def _check_method(self) -> None:
+        if self.method not in ("auto", "exact"):
+            raise fail(self._who, f"method is {self.method!r}", "choose 'auto' or 'exact'")
+
+    def _inference(self, likelihood: Any) -> AbstractInference:
+        """How the posterior is approximated under this likelihood."""
+        given = self.inference
+        if isinstance(given, AbstractInference):
+            return given
+        if given == "auto":
+            return Exact() if isinstance(likelihood, Gaussian) else Laplace() if likelihood.smooth else EP()
+        if not isinstance(given, str) or given not in INFERENCES:
+            raise fail(self._who, f"inference is {given!r}", "choose 'auto', 'exact', 'laplace', 'ep', or give an object")
+        return INFERENCES[given]()
+
+    def _kernels(self, columns: int, default: Any, latents: int) -> tuple[Any, bool]:
+        """The kernel (a tuple of them where each latent function has its own) and whether the user gave it."""
+        kernel = self.kernel
+        if kernel is None:
+            return default, False
+        many = isinstance(kernel, list | tuple)
+        parts = [parse(k) if isinstance(k, str) else k for k in (kernel if many else [kernel])]
+        for part in parts:
+            if not isinstance(part, AbstractKernel):
+                raise fail(self._who, f"kernel is {part!r}", "give a kernel from covary.kernels or its text")
+        if many and len(parts) != latents:
+            raise fail(self._who, f"kernel is a list of {len(parts)}", f"give one kernel, or one for each of {latents} functions")
+        return (tuple(parts) if many else parts[0]), True
+
+    def _mean_function(self, columns: int) -> AbstractMean:
+        mean = self.mean
+        if isinstance(mean, AbstractMean):
+            return mean
+        if callable(mean):
+            return Function(mean)
+        known = {"zero": Zero(), "constant": Constant(), "linear": Linear(weight=np.zeros(columns))}
+        if not isinstance(mean, str) or mean not in known:
+            raise fail(self._who, f"mean is {mean!r}", "choose 'zero', 'constant', 'linear', or give a function")
+        return known[mean]
+
+    def _held(self, model: Model) -> Model:
+        """The model with the user's fixed parameters and bounds."""
+        if self.fixed:
+            model = freeze(model, self.fixed)
+        return bound(model, self.bounds) if self.bounds else model
+
+    def _fit(self, start: Model, data: Data, inference: AbstractInference, rivals: Any = ()) -> None:
+        """Learn what is free, and condition."""
+        priors = default_priors(start, data) if isinstance(self.priors, str) and self.priors == "default" else self.priors
+        if isinstance(priors, str):
+            raise fail(self._who, f"priors is {priors!r}", "give 'default', None, or distributions by path")
+        self.priors_ = Priors(start, priors).by_path
+        self.learned_ = None
+        self.inference_ = inference
+        model: Any = start
+        if Packing(start).size:
+            seed = int(check_random_state(self.random_state).randint(2**31))
+            self.learned_ = learn(
+                start,
+                data,
+                inference=inference,
+                priors=priors,
+                n_restarts=self.n_restarts,
+                rivals=rivals,
+                max_time=self.max_time,
+                key=seed,
+            )
+            model = self.learned_.model
+        self.model_ = model
+        self.posterior_ = condition(model, data, inference=inference)
+
+    def summary(self) -> Summary:
+        """A table a person can read: kernel, parameters with error bars and priors, evidence, how learning went."""
+        check_is_fitted(self)
+        return Summary.of(self)
+
+    def save(self, path: Any, *, factor: bool | None = None) -> None:
+        """Write the fitted model to a file, whole or not at all; :func:`covary.load` reads it. See :mod:`covary.files`."""
+        check_is_fitted(self)
+        save(self, path, factor=factor)
+
+    def _to_file(self, factor: bool | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        check_is_fitted(self)
+        return stored.to_file(self, factor)
+
+    @classmethod
+    def _from_file(cls, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: dict[str, Any]) -> Any:
+        return stored.from_file(cls, record, arrays, functions)
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters; ``kernel__0__lengthscale=2.0`` replaces one number inside the kernel."""
+        inside = {k[len("kernel__") :].replace("__", "."): v for k, v in params.items() if k.startswith("kernel__")}
+        BaseEstimator.set_params(self, **{k: v for k, v in params.items() if not k.startswith("kernel__")})
+        if inside:
+            kernel = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
+            if not isinstance(kernel, AbstractKernel):
+                raise fail(f"{self._who}.set_params", f"kernel is {self.kernel!r}", "set one kernel before its parameters")
+            self.kernel = set_values(kernel, inside)
+        return self
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_() if hasattr(self, "posterior_") else f"<pre>{self!r}</pre>"

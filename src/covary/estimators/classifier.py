@@ -1,0 +1,318 @@
+"""GPClassifier: Gaussian-process classification with scikit-learn's habits; thin, the work is the trunk's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, clone
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from covary._checks import fail
+from covary.data import Data
+from covary.estimators.base import GPEstimator
+from covary.estimators.inputs import read_labels, read_rows, read_table
+from covary.kernels.dot_product import Constant
+from covary.kernels.stationary import Matern52
+from covary.likelihoods.bernoulli import Bernoulli
+from covary.likelihoods.softmax import Softmax
+from covary.metrics.decisions import decide
+from covary.model import GP, Model
+from covary.selection.starts import starting_values
+
+
+class GPClassifier(ClassifierMixin, GPEstimator):
+    """Gaussian-process classification: class probabilities that mean what they say.
+
+    With no argument it learns one length-scale per input column, the size of the latent function and that of its offset by
+    maximising Laplace's approximation of the evidence under weak priors. Two classes have one latent function, more have
+    one each, coupled by the softmax.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, its text, a list with one for each class (softmax only), or None for a Matérn-5/2 kernel with one
+        length-scale per column plus a constant.
+    inference
+        ``"laplace"``, ``"ep"`` (two classes, or one against the rest; more accurate, slower), or an inference object.
+    link
+        ``"logit"`` or ``"probit"``, for two classes.
+    multi_class
+        For three classes or more: ``"softmax"``, one model of all, or ``"one_vs_rest"``, a model of two classes for each,
+        their probabilities normalised.
+    class_kernels
+        ``"shared"``: one kernel for every class of a softmax; ``"separate"``: each class learns its own.
+    mean
+        The mean of the latent function: ``"zero"``, ``"constant"``, ``"linear"``, a mean function, or a plain function.
+    priors
+        ``"default"`` (weak, from the data's scales), None, or distributions by parameter path.
+    class_weight
+        ``"balanced"``, or weights by class: how often a row of the class counts; None: once.
+    fixed, bounds
+        Paths of parameters to hold, and bounds by path.
+    method
+        ``"auto"`` or ``"exact"``: the dense O(n³) computation.
+    n_restarts
+        Further starts of the search.
+    max_time
+        Seconds after which learning returns the best so far.
+    random_state
+        Seed of restarts and subsets.
+
+    Attributes
+    ----------
+    classes_
+        The labels, sorted.
+    log_marginal_likelihood_
+        The approximate log evidence (the sum over models for one against the rest).
+    model_, posterior_, learned_
+        The fitted model, its posterior, and how learning went; ``estimators_`` instead for one against the rest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from covary import GPClassifier
+    >>> X = np.linspace(-3, 3, 40)[:, None]
+    >>> model = GPClassifier().fit(X, np.where(np.abs(X[:, 0]) < 1.5, "inside", "outside"))
+    >>> model.predict([[0.0], [2.5]])
+    array(['inside', 'outside'], dtype='<U7')
+    >>> model.predict_proba([[0.0]]).round(1)
+    array([[0.9, 0.1]])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        inference: Any = "laplace",
+        link: str = "logit",
+        multi_class: str = "softmax",
+        class_kernels: str = "shared",
+        mean: Any = "zero",
+        priors: Any = "default",
+        class_weight: Any = None,
+        fixed: Sequence[str] = (),
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+        method: str = "auto",
+        n_restarts: int = 0,
+        max_time: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.inference = inference
+        self.link = link
+        self.multi_class = multi_class
+        self.class_kernels = class_kernels
+        self.mean = mean
+        self.priors = priors
+        self.class_weight = class_weight
+        self.fixed = fixed
+        self.bounds = bounds
+        self.method = method
+        self.n_restarts = n_restarts
+        self.max_time = max_time
+        self.random_state = random_state
+
+    # fitting --------------------------------------------------------------------------------------------------------
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> GPClassifier:
+        """Learn the hyperparameters and condition on the data.
+
+        Parameters
+        ----------
+        X
+            Inputs (n, d).
+        y
+            Class labels (n,): numbers, strings or booleans, two kinds at least.
+        sample_weight
+            How often each row counts: weight 2 is the same as giving the row twice, weight 0 as leaving it out.
+        """
+        self._check_choices()
+        X = read_table(self, X, reset=True)
+        labels = read_labels(self._who, y, len(X))
+        weight = read_rows(self._who, "sample_weight", sample_weight, len(X), positive=True)
+        if weight is not None:
+            kept = weight > 0
+            X, labels, weight = X[kept], labels[kept], weight[kept]
+        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise fail(self._who, f"y holds one class only ({self.classes_[0]!r})", "give two classes or more")
+        if self.class_weight is not None:
+            per_class = _class_weights(self.class_weight, self.classes_, labels)
+            weight = per_class[codes] * (1.0 if weight is None else weight)
+            X, codes, weight = (part[weight > 0] for part in (X, codes, weight))
+        if weight is not None and (weight == 1).all():
+            weight = None
+        self.class_count_ = np.bincount(codes, weight, len(self.classes_))
+        if len(self.classes_) > 2 and self.multi_class == "one_vs_rest":
+            return self._fit_each(X, codes, weight)
+        two = len(self.classes_) == 2
+        likelihood = Bernoulli(self.link) if two else Softmax(len(self.classes_))
+        data = Data(X, codes.astype(np.float64), None, weight)
+        self._fit(self._start(data, likelihood), data, self._inference(likelihood))
+        self._finish(data)
+        return self
+
+    def _finish(self, data: Data) -> None:
+        self.log_marginal_likelihood_ = self.posterior_.log_evidence
+
+    def _check_choices(self) -> None:
+        self._check_method()
+        if self.link not in ("logit", "probit"):
+            raise fail(self._who, f"link is {self.link!r}", "choose 'logit' or 'probit'")
+        if self.multi_class not in ("softmax", "one_vs_rest"):
+            raise fail(self._who, f"multi_class is {self.multi_class!r}", "choose 'softmax' or 'one_vs_rest'")
+        if self.class_kernels not in ("shared", "separate"):
+            raise fail(self._who, f"class_kernels is {self.class_kernels!r}", "choose 'shared' or 'separate'")
+        if self.inference == "exact":
+            raise fail(self._who, "inference is 'exact'", "choose 'laplace' or 'ep': classes have no exact posterior")
+
+    def _start(self, data: Data, likelihood: Any) -> Model:
+        """The model learning starts from: the user's numbers where given, the data's own scales elsewhere."""
+        columns, latents = data.X.columns, likelihood.latents
+        default = 1.0 * Matern52(lengthscale=np.ones(columns)) + 1.0 * Constant()
+        kernel, given = self._kernels(columns, default, latents)
+        if self.class_kernels == "separate" and latents > 1 and not isinstance(kernel, tuple):
+            kernel = (kernel,) * latents
+        GP(kernel).check(data.X)
+        model = Model(GP(kernel, mean=self._mean_function(columns)), likelihood=likelihood)
+        natural = starting_values(model, data)
+        if not given:
+            model = model.replace(prior=model.prior.replace(kernel=natural.kernel))
+        if isinstance(self.mean, str):
+            model = model.replace(prior=model.prior.replace(mean=natural.mean))
+        return self._held(model)
+
+    def _fit_each(self, X: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> GPClassifier:
+        """One model of two classes for each class against the rest."""
+        self.estimators_ = []
+        for c in range(len(self.classes_)):
+            one = clone(self).set_params(class_weight=None)
+            if isinstance(self.kernel, list | tuple):
+                raise fail(self._who, "kernel is a list", "give one kernel with multi_class='one_vs_rest'")
+            self.estimators_.append(one.fit(X, codes == c, sample_weight=weight))
+        self.log_marginal_likelihood_ = float(sum(e.log_marginal_likelihood_ for e in self.estimators_))
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "log_marginal_likelihood_")
+
+    # predicting -----------------------------------------------------------------------------------------------------
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of every row (R&W, section 3.1)."""
+        return self.classes_[self.predict_proba(X).argmax(1)]
+
+    def predict_proba(self, X: Any, average: str = "exact") -> np.ndarray:
+        """Class probabilities (m, C), in the order of ``classes_``.
+
+        Parameters
+        ----------
+        X
+            New inputs (m, d).
+        average
+            ``"exact"``: averaged over the latent function (R&W, eq. 3.25); ``"map"``: at its mean, over-confident;
+            ``"mackay"`` and ``"erf5"``: two historical approximations of the average for the logit link.
+        """
+        check_is_fitted(self)
+        X = read_table(self, X, reset=False)
+        if hasattr(self, "estimators_"):
+            p = np.stack([e.predict_proba(X, average)[:, 1] for e in self.estimators_], axis=1)
+            p = np.maximum(p, np.finfo(float).tiny)
+            return p / p.sum(1, keepdims=True)
+        f = self.posterior_.predict(X).f
+        likelihood = self.model_.likelihood
+        if isinstance(likelihood, Softmax):
+            return likelihood.probabilities(f.mean, f.variance, average)
+        p = likelihood.probability(f.mean, f.variance, average)
+        q = likelihood.probability(-f.mean, f.variance, average)  # not 1 − p: small probabilities keep their digits
+        return np.stack([q, p], axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """The logarithm of :meth:`predict_proba`."""
+        return np.log(self.predict_proba(X))
+
+    def predict_latent(self, X: Any, return_std: bool = False) -> Any:
+        """The mean (and standard deviation) of the latent function: (m,) for two classes, (m, C) for more."""
+        check_is_fitted(self)
+        X = read_table(self, X, reset=False)
+        if hasattr(self, "estimators_"):
+            parts = [e.predict_latent(X, True) for e in self.estimators_]
+            mean, std = (np.stack([p[i] for p in parts], axis=1) for i in range(2))
+        elif return_std:
+            f = self.posterior_.predict(X).f
+            mean, std = f.mean, f.std
+        else:
+            return self.posterior_.mean(X)
+        return (mean, std) if return_std else mean
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """The latent mean: above zero the second of two classes; one column per class for more."""
+        return self.predict_latent(X)
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval of the second class's probability, as the latent function varies (two classes only)."""
+        from scipy.special import ndtri
+
+        if not 0 < level < 1:
+            raise fail(f"{self._who}.predict_interval", f"level is {level}", "give a number between 0 and 1, such as 0.95")
+        if len(self.classes_) > 2:
+            raise fail(f"{self._who}.predict_interval", f"there are {len(self.classes_)} classes", "use it with two")
+        mean, std = self.predict_latent(X, return_std=True)
+        half = ndtri(0.5 + level / 2) * std
+        likelihood = self.model_.likelihood
+        return likelihood.moments(mean - half).mean, likelihood.moments(mean + half).mean
+
+    def decide(self, X: Any, loss: Any, **options: Any) -> np.ndarray:
+        """The decision of least expected loss for every row; see :func:`covary.metrics.decide`.
+
+        Parameters
+        ----------
+        X
+            New inputs (m, d).
+        loss
+            What each decision costs: entry (c, d) is the loss of deciding for class d where c is true.
+        """
+        return decide(self.predict_proba(X), loss, self.classes_, **options)
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
+        """Labels drawn for every row: shape (m, n_samples). For two classes jointly through the latent function."""
+        from sklearn.utils import check_random_state
+
+        check_is_fitted(self)
+        X = read_table(self, X, reset=False)
+        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        if hasattr(self, "estimators_"):
+            p = self.predict_proba(X)
+            draws = (rng.random((n_samples, len(p), 1)) > p.cumsum(1)).sum(2)
+        elif len(self.classes_) == 2:
+            draws = self.posterior_.sample_y(X, n_samples, key=rng).astype(int)
+        else:
+            draws = self.posterior_.predict(X).y.sample(n_samples, key=rng).astype(int)
+        return self.classes_[np.minimum(draws, len(self.classes_) - 1)].T
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """A map of probabilities with the data for two input columns, else the dependence on one input at a time."""
+        check_is_fitted(self)
+        from covary.plots import plot_classes
+
+        return plot_classes(self, ax=ax, **options)
+
+
+def _class_weights(given: Any, classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """One weight for each class."""
+    who = "GPClassifier"
+    if isinstance(given, str):
+        if given != "balanced":
+            raise fail(who, f"class_weight is {given!r}", "give 'balanced', None, or a dict of weights by class")
+        return compute_class_weight("balanced", classes=classes, y=labels)
+    if not isinstance(given, Mapping):
+        raise fail(who, f"class_weight is {given!r}", "give 'balanced', None, or a dict of weights by class")
+    known = set(classes.tolist())
+    strange = [k for k in given if k not in known]
+    if strange:
+        raise fail(who, f"class_weight names {strange[0]!r}, which y does not hold", "use the labels of y")
+    out = np.array([float(given.get(c, 1.0)) for c in classes.tolist()])
+    if not (np.isfinite(out).all() and (out >= 0).all()):
+        raise fail(who, f"class_weight is {dict(given)!r}", "give finite numbers, zero or more")
+    return out

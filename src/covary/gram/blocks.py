@@ -1,0 +1,139 @@
+r"""Sites with a small matrix of precisions per row: L latent functions coupled by blocks (mean and noise, say).
+
+The L priors are independent, K = diag(K₁, …, K_L); W has one positive semi-definite block W_i = C_i C_iᵀ per row, and
+everything follows from the Cholesky factor of B = I + Cᵀ K C, of size Ln. Unlike the softmax's (see
+:mod:`covary.gram.softmax`) such blocks have no structure to exploit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary._checks import NotPositiveDefinite, fail
+from covary.data import Inputs
+from covary.gram.base import Bars, Pulled
+from covary.gram.linalg import Lapack
+from covary.kernels import tiles
+from covary.sites import Blocks
+
+
+class BlocksFactor:
+    """Prior times block sites; shifts, means and alphas have shape (n, L), variances (n, L, L)."""
+
+    jitter = 0.0
+    observed = False
+
+    def __init__(self, K: list[np.ndarray], sites: Blocks, basis: Any = None) -> None:
+        if basis is not None:
+            raise fail("gram.Dense", "explicit basis functions do not go with several latent functions", "use a mean function")
+        W = np.asarray(sites.precision)
+        self.sites, self.n, self.L = sites, W.shape[0], W.shape[1]
+        self.K = [K[c if len(K) > 1 else 0] for c in range(self.L)]
+        values, vectors = np.linalg.eigh((W + W.transpose(0, 2, 1)) / 2)
+        if (values < -1e-8 * (1 + np.abs(values).max())).any():
+            raise NotPositiveDefinite("gram.Dense: a block of site precisions is not positive semi-definite.")
+        self.C = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]  # W_i = C_i C_iᵀ
+        n, m = self.n, self.n * self.L
+        B = np.zeros((m, m), order="F")  # ordered latent by latent
+        for a in range(self.L):
+            for b in range(a + 1):
+                inside = sum(self.C[:, c, a, None] * self.K[c] * self.C[None, :, c, b] for c in range(self.L))
+                B[a * n : (a + 1) * n, b * n : (b + 1) * n] = inside
+        B.flat[:: m + 1] += 1
+        L = Lapack.cholesky(B)
+        if L is None:
+            raise NotPositiveDefinite("gram.Dense: I + Cᵀ K C has no Cholesky factor; the kernel is not positive definite.")
+        self.root = L
+        self._inverse: np.ndarray | None = None
+
+    def _stack(self, v: np.ndarray) -> np.ndarray:
+        return v.T.reshape(self.n * self.L)
+
+    def _rows(self, v: np.ndarray) -> np.ndarray:
+        return v.reshape(self.L, self.n).T
+
+    def apply_W(self, v: np.ndarray) -> np.ndarray:
+        """W v for v of shape (n, L)."""
+        return np.einsum("nij,nj->ni", np.asarray(self.sites.precision), v)
+
+    def apply_K(self, v: np.ndarray) -> np.ndarray:
+        """K v, latent by latent."""
+        return np.stack([K @ v[:, c] for c, K in enumerate(self.K)], axis=1)
+
+    def solve(self, v: np.ndarray) -> np.ndarray:
+        """R v = C B⁻¹ Cᵀ v."""
+        inner = Lapack.solve(self.root, self._stack(np.einsum("nij,ni->nj", self.C, v)))
+        return np.einsum("nij,nj->ni", self.C, self._rows(inner))
+
+    def sigma(self, v: np.ndarray) -> np.ndarray:
+        """Σ v = K v − K R K v."""
+        Kv = self.apply_K(v)
+        return Kv - self.apply_K(self.solve(Kv))
+
+    def alpha(self, shift: np.ndarray) -> np.ndarray:
+        """The weights of the posterior mean, b − W Σ b."""
+        return shift - self.apply_W(self.sigma(shift))
+
+    def mean(self, shift: np.ndarray) -> np.ndarray:
+        """The posterior mean at the training rows."""
+        return self.sigma(shift)
+
+    def quad(self, shift: np.ndarray) -> float:
+        """−bᵀΣb."""
+        return -float((shift * self.sigma(shift)).sum())
+
+    def logdet(self) -> float:
+        """log det(I + K W)."""
+        return 2 * float(np.log(np.diagonal(self.root)).sum())
+
+    def inverse(self) -> np.ndarray:
+        """R, dense, as blocks (L, L, n, n)."""
+        if self._inverse is None:
+            full = Lapack.full(Lapack.inverse(self.root)).reshape(self.L, self.n, self.L, self.n)
+            self._inverse = np.einsum("nia,anbm,mjb->ijnm", self.C, full, self.C, optimize=True)
+        return self._inverse
+
+    def variance(self) -> np.ndarray:
+        """The posterior covariance between the latents at every training row: (n, L, L)."""
+        return self.covariances(self.K, [np.diagonal(K) for K in self.K])
+
+    def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
+        """Posterior covariance between latents at m points, from K(X, X*) and k(x*, x*) of every latent."""
+        R = self.inverse()
+        out = np.empty((Ks[0].shape[1], self.L, self.L))
+        for c in range(self.L):
+            for e in range(self.L):
+                out[:, c, e] = -np.einsum("nm,nm->m", Ks[c], R[c, e] @ Ks[e])
+            out[:, c, c] += prior[c]
+        return out
+
+    def pull(self, bound: Any, shift: np.ndarray, bars: Bars) -> Pulled:
+        """Gradients over the kernels and the shift; sites are held."""
+        a, q, l = self.alpha(shift), bars.quad, bars.logdet
+        R = self.inverse() if l else None
+        shift_bar, u = -2 * q * self.sigma(shift), None
+        if bars.mean is not None:
+            sm = self.sigma(np.asarray(bars.mean))
+            u, shift_bar = np.asarray(bars.mean) - self.apply_W(sm), shift_bar + sm
+        grads = []
+        for c in range(self.L):
+            G = -q * np.outer(a[:, c], a[:, c])
+            if R is not None:
+                G += l * R[c, c]
+            if u is not None:
+                G += 0.5 * (np.outer(u[:, c], a[:, c]) + np.outer(a[:, c], u[:, c]))
+            grads.append(G)
+        if len(bound.kernels) == 1:
+            kernel_bar: Any = tiles.pull_gram(bound.kernels[0], bound.X, np.sum(grads, axis=0))
+        else:
+            kernel_bar = tuple(tiles.pull_gram(k, bound.X, G) for k, G in zip(bound.kernels, grads, strict=True))
+        return Pulled(kernel_bar, shift_bar, None)
+
+    def conditional(self, bound: Any, alpha: np.ndarray, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
+        """Latent means (m, L) and covariances (m, L, L) at new inputs."""
+        kernels = [bound.kernels[c if len(bound.kernels) > 1 else 0] for c in range(self.L)]
+        Ks = [tiles.cross(k, bound.X, X) for k in kernels]
+        mean = np.stack([Ks[c].T @ alpha[:, c] for c in range(self.L)], axis=1)
+        return mean, self.covariances(Ks, [tiles.diag(k, X) for k in kernels])

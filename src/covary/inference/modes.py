@@ -1,0 +1,197 @@
+"""Likelihoods as the mode finder of Laplace's method sees them: one latent function, a softmax, or blocks.
+
+Each view knows the weighted log likelihood at latent values g (the prior mean taken off), its slope and curvature as sites,
+and what the determinant and the likelihood's own parameters add to the gradient of the evidence.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary._checks import fail
+from covary._module import without_marks
+from covary._precision import cast
+from covary.data import Data
+from covary.inference.base import observations, zeros_like
+from covary.kernels.tiles import map_rows, pull_rows
+from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
+from covary.sites import Blocks, Diagonal, Softmax
+
+
+def view(model: Any, data: Data) -> Any:
+    """The view that fits the model's likelihood."""
+    who = "inference.Laplace"
+    likelihood = model.likelihood
+    y, weight = observations(who, likelihood, data)
+    if not likelihood.smooth:
+        raise fail(
+            who, f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use", "use inference=EP()"
+        )
+    mean = model.mean.evaluate(data.X)
+    if isinstance(likelihood, SoftmaxLikelihood):
+        return Many(likelihood, y, mean, weight)
+    return One(likelihood, y, mean, weight) if likelihood.latents == 1 else Coupled(likelihood, y, mean, weight)
+
+
+class One:
+    """A likelihood with one latent function."""
+
+    def __init__(self, likelihood: Any, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
+        self.likelihood, self.y, self.mean = likelihood, y, mean
+        self.weight = np.ones_like(mean) if weight is None else weight
+        self._at: tuple[Any, Any] | None = None
+
+    def start(self) -> np.ndarray:
+        """Latent values to begin with: zero."""
+        return np.zeros_like(self.mean)
+
+    def slopes(self, g: np.ndarray) -> Any:
+        """Value and slopes at g; those of the last place asked about are kept."""
+        if self._at is None or self._at[0] is not g:
+            self._at = (g, self.likelihood.slopes(self.y, self.mean + g))
+        return self._at[1]
+
+    def log_prob(self, g: np.ndarray) -> float:
+        """The weighted log likelihood."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float((self.weight * self.slopes(g).log_prob).sum())
+        return value if np.isfinite(value) else -np.inf
+
+    def sites(self, g: np.ndarray, *, signed: bool) -> tuple[np.ndarray, Diagonal]:
+        """Slope, and curvature as sites (its non-negative part unless ``signed``)."""
+        s = self.slopes(g)
+        W = -self.weight * s.second
+        return self.weight * s.first, Diagonal(W if signed and not self.likelihood.log_concave else np.maximum(W, 0.0))
+
+    def curvature(self, sites: Diagonal, v: np.ndarray) -> np.ndarray:
+        """W v."""
+        return sites.precision * v
+
+    def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
+        """+½ Σ_ii ∂³ log p/∂f³ (algorithm 5.1, line 8, with the corrected sign)."""
+        return 0.5 * factor.variance() * self.weight * self.slopes(g).third
+
+    def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
+        """∂/∂φ of log p − ½ log det(I + KW) at the mode, and the mode's own movement Σ∂∇/∂φ."""
+        if not jax.tree_util.tree_leaves(self.likelihood):
+            return self.likelihood
+        w = self.weight
+        return self.likelihood.pull(self.y, self.mean + g, w, w * sm, 0.5 * w * factor.variance())
+
+
+class Many:
+    """A softmax likelihood; latent values are (n, C)."""
+
+    def __init__(self, likelihood: Any, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
+        self.likelihood, self.mean, self.given = likelihood, mean[:, None], weight
+        self.weight = np.ones((len(mean), 1)) if weight is None else weight[:, None]
+        self.targets = likelihood.targets(y)
+
+    def start(self) -> np.ndarray:
+        return np.zeros_like(self.targets)
+
+    def log_prob(self, g: np.ndarray) -> float:
+        f = self.mean + g
+        top = f.max(1, keepdims=True)
+        each = (self.targets * f).sum(1) - top[:, 0] - np.log(np.exp(f - top).sum(1))
+        return float((self.weight[:, 0] * each).sum())
+
+    def sites(self, g: np.ndarray, *, signed: bool) -> tuple[np.ndarray, Softmax]:
+        p = self.likelihood.probability(self.mean + g)
+        return self.weight * (self.targets - p), Softmax(p, self.given)
+
+    def curvature(self, sites: Softmax, v: np.ndarray) -> np.ndarray:
+        p = np.asarray(sites.probability)
+        return self.weight * p * (v - (p * v).sum(1, keepdims=True))
+
+    def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
+        """−½ ∂ tr(Σ_i W_i)/∂f_i with W_i = diag(π) − ππᵀ and Σ_i the (C, C) posterior covariance of row i."""
+        p, covariance = self.likelihood.probability(self.mean + g), factor.variance()
+        slope = np.einsum("ncc->nc", covariance) - 2 * np.einsum("ncd,nd->nc", covariance, p)
+        return -0.5 * self.weight * p * (slope - (p * slope).sum(1, keepdims=True))
+
+    def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
+        return zeros_like(self.likelihood)
+
+
+class Coupled:
+    """A likelihood with L latent functions per observation and a Fisher information (L, L): blocks.
+
+    The true curvature need not be positive definite (that of mean and noise never is), so steps and determinant take its
+    expectation, the Fisher information; the movement of the mode with the parameters takes the true one.
+    """
+
+    def __init__(self, likelihood: Any, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
+        self.likelihood, self.y = likelihood, y
+        self.mean = mean[:, None] * likelihood.has_mean
+        self.weight = np.ones(len(mean)) if weight is None else weight
+
+    def _bare(self) -> Any:
+        return cast(without_marks(self.likelihood), self.mean.dtype)
+
+    def start(self) -> np.ndarray:
+        return np.zeros_like(self.mean)
+
+    def log_prob(self, g: np.ndarray) -> float:
+        value = float((self.weight * map_rows(_values, self._bare(), self.mean + g, self.y)).sum())
+        return value if np.isfinite(value) else -np.inf
+
+    def sites(self, g: np.ndarray, *, signed: bool) -> tuple[np.ndarray, Blocks]:
+        first, fisher = map_rows(_first_and_fisher, self._bare(), self.mean + g, self.y)
+        return self.weight[:, None] * first, Blocks(self.weight[:, None, None] * fisher)
+
+    def curvature(self, sites: Blocks, v: np.ndarray) -> np.ndarray:
+        return np.einsum("nij,nj->ni", np.asarray(sites.precision), v)
+
+    def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
+        """What moves the mode as the determinant wants it: (I + WK)(I + HK)⁻¹ s, with s = −½ ∂ tr(Σ_i W_i)/∂f_i.
+
+        H is the true curvature at the mode, W the Fisher information in the factor: the gram's own P = (I + WK)⁻¹ then
+        gives (I + HK)⁻¹ s, the cotangent of K (R&W, eq. 5.24).
+        """
+        f = self.mean + g
+        covariance = self.weight[:, None, None] * factor.variance()
+        s = map_rows(_trace_slope, self._bare(), f, covariance)
+        H = -self.weight[:, None, None] * map_rows(_second, self._bare(), f, self.y)
+        n, latents = f.shape
+        A = np.eye(n * latents)
+        for i in range(latents):
+            for j in range(latents):
+                A[i * n : (i + 1) * n, j * n : (j + 1) * n] += H[:, i, j, None] * factor.K[j]
+        u = np.linalg.solve(A, s.T.ravel()).reshape(latents, n).T
+        return u + factor.apply_W(factor.apply_K(u))
+
+    def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
+        w = self.weight
+        rows = (self.mean + g, self.y, sm, factor.variance())
+        return pull_rows(_likelihood_terms, self._bare(), rows, w)
+
+
+def _values(likelihood: Any, f: Any, y: Any) -> Any:
+    return jax.vmap(likelihood.log_prob)(y, f)
+
+
+def _first_and_fisher(likelihood: Any, f: Any, y: Any) -> Any:
+    return jax.vmap(jax.grad(likelihood.log_prob, argnums=1))(y, f), jax.vmap(likelihood.fisher)(f)
+
+
+def _second(likelihood: Any, f: Any, y: Any) -> Any:
+    return jax.vmap(jax.hessian(likelihood.log_prob, argnums=1))(y, f)
+
+
+def _trace_slope(likelihood: Any, f: Any, covariance: Any) -> Any:
+    return jax.vmap(jax.grad(lambda v, c: -0.5 * jnp.sum(c * likelihood.fisher(v))))(f, covariance)
+
+
+def _likelihood_terms(likelihood: Any, f: Any, y: Any, sm: Any, covariance: Any) -> Any:
+    """log p + smᵀ∇log p − ½ tr(ΣW) of every row: its gradient over the parameters is theirs."""
+
+    def row(value: Any, target: Any, move: Any, c: Any) -> Any:
+        slope = jax.grad(likelihood.log_prob, argnums=1)(target, value)
+        return likelihood.log_prob(target, value) + move @ slope - 0.5 * jnp.sum(c * likelihood.fisher(value))
+
+    return jax.vmap(row)(f, y, sm, covariance)

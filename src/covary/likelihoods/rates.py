@@ -1,0 +1,121 @@
+r"""Links from a latent value to a positive rate, by the logarithm η of the rate.
+
+==============  ======================  =======================
+link            rate                    η′, η″, η‴
+==============  ======================  =======================
+``"exp"``       :math:`e^f`             1, 0, 0
+``"softplus"``  :math:`\log(1 + e^f)`   from σ(f) and the rate
+``"square"``    :math:`f^2`             2/f, −2/f², 4/f³
+==============  ======================  =======================
+
+Slopes over η become slopes over f by :func:`chain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from covary._checks import fail
+from covary.likelihoods.steps import resolved
+
+LOW = -15.0  # below, two terms of the series of log log(1 + e^f) are enough
+LARGE = 1e15  # counts beyond are normal variables to double precision
+HIGHEST = 700.0  # log rates beyond count as this much, so that products of rates stay finite numbers
+
+
+def choice(who: str, *names: str) -> Callable[[Any], str]:
+    """The check of a link's name."""
+
+    def convert(value: Any) -> str:
+        if value not in names:
+            raise fail(f"likelihoods.{who}", f"link is {value!r}", f"choose {' or '.join(repr(n) for n in names)}")
+        return value
+
+    return convert
+
+
+def pair(y: Any) -> tuple[Any, Any]:
+    """An observation and its size, from a number or a row (y, size), inside a traced function."""
+    return (y[0], y[1]) if jnp.ndim(y) else (y, 1.0)
+
+
+def log_rate(link: str, f: Any, xp: Any = jnp) -> Any:
+    """η, in jax.numpy or NumPy."""
+    if link == "exp":
+        return f
+    if link == "square":
+        safe = xp.where(f == 0, 1.0, f)
+        return xp.where(f == 0, -xp.inf, 2 * xp.log(xp.abs(safe)))
+    e = xp.exp(xp.minimum(f, LOW))
+    return xp.where(f < LOW, f - e * (0.5 - 5 / 24 * e), xp.log(xp.logaddexp(xp.maximum(f, LOW), 0.0)))
+
+
+def rate(link: str, f: np.ndarray) -> np.ndarray:
+    """The rate itself."""
+    if link == "exp":
+        return np.exp(np.minimum(f, HIGHEST if f.dtype == np.float64 else 80.0))
+    return f * f if link == "square" else np.logaddexp(f, 0.0)
+
+
+def latent(link: str, value: np.ndarray) -> np.ndarray:
+    """The latent value behind a positive rate (the positive one, if there are two)."""
+    if link == "exp":
+        return np.log(value)
+    return np.sqrt(value) if link == "square" else value + np.log(-np.expm1(-value))
+
+
+def log_rate_slopes(link: str, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """η′, η″ and η‴."""
+    if link == "exp":
+        return np.ones_like(f), np.zeros_like(f), np.zeros_like(f)
+    if link == "square":
+        with np.errstate(divide="ignore", over="ignore"):
+            return 2 / f, -2 / (f * f), 4 / (f * f * f)
+    near, e = np.maximum(f, LOW), np.exp(np.minimum(f, LOW))
+    p, x = special.expit(near), np.logaddexp(near, 0.0)
+    a, b = p / x, p * (1 - p) / x
+    third = b * (1 - 2 * p) - 3 * a * b + 2 * a * a * a
+    return (
+        np.where(f < LOW, 1 - e * (0.5 - 5 / 12 * e), a),
+        np.where(f < LOW, -e * (0.5 - 5 / 6 * e), b - a * a),
+        np.where(f < LOW, -e * (0.5 - 5 / 3 * e), third),
+    )
+
+
+def chain(link: str, f: np.ndarray, first: Any, second: Any, third: Any) -> tuple[Any, Any, Any]:
+    """Slopes over f, from slopes over η."""
+    if link == "exp":
+        return first, second, third
+    a, b, c = log_rate_slopes(link, f)
+    return first * a, second * a * a + first * b, third * a * a * a + 3 * second * a * b + first * c
+
+
+def rate_moments(link: str, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of the rate when the latent value is N(mean, variance)."""
+    if link == "square":
+        return mean * mean + variance, 2 * variance * (2 * mean * mean + variance)
+    if link == "exp":
+        with np.errstate(over="ignore", divide="ignore"):
+            return np.exp(mean + 0.5 * variance), np.exp(2 * mean + variance + np.log(np.expm1(variance)))
+    f, weight = resolved(mean, variance, np.zeros_like(mean), np.ones_like(mean))
+    x = rate(link, f)
+    centre = (weight * x).sum(1)
+    return centre, (weight * (x - centre[:, None]) ** 2).sum(1)
+
+
+def stirling(x: Any) -> Any:
+    """log Γ(x) − (x − ½) log x + x − ½ log 2π for x ≥ 10: what Stirling's formula leaves out."""
+    w = 1 / (x * x)
+    return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * (1 / 1680 - w * (1 / 1188 - w * 691 / 360360))))) / x
+
+
+def poisson_draws(rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
+    """Poisson counts as floats, also for rates beyond the largest integer."""
+    small = rng.poisson(np.minimum(rate, LARGE)).astype(np.float64)
+    large = rate > LARGE
+    return np.where(large, rate + np.sqrt(rate) * rng.standard_normal(np.shape(rate)), small) if np.any(large) else small

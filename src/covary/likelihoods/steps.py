@@ -1,0 +1,50 @@
+"""Averages over a Gaussian of functions with a step or a bend much narrower than it, such as P(Y ≤ y | f) over f."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary.likelihoods import quadrature
+
+
+def resolved(
+    mean: np.ndarray, variance: np.ndarray, centre: np.ndarray, width: np.ndarray, panels: int = 6
+) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights (n, q) that average over N(mean, variance), fine around ``centre`` where a function changes.
+
+    ``centre`` is one place per row (n,), or several (n, k).
+
+    >>> f, weight = resolved(np.array([0.0]), np.array([1e4]), np.array([50.0]), np.array([1e-3]))
+    >>> round(float((weight * (f > 50.0)).sum()), 10)
+    0.3085375387
+    """
+    mean = np.asarray(mean, np.float64)
+    sd = np.maximum(np.sqrt(np.asarray(variance, np.float64)), 1e-150)
+    low, high = mean - quadrature.REACH * sd, mean + quadrature.REACH * sd
+    marks = [quadrature.around(mean, sd, quadrature.REACH * sd)]
+    for place in np.reshape(centre, (len(mean), -1)).T:
+        middle = np.clip(place, low, high)
+        extent = quadrature.REACH * sd + np.abs(middle - mean)
+        marks.append(quadrature.around(middle, np.clip(width, 1e-12 * sd, sd), extent, panels=panels))
+    marks = np.concatenate(marks, axis=1)
+    f, step = quadrature.fill(np.sort(np.clip(marks, low[:, None], high[:, None]), axis=1))
+    weight = step * np.exp(-0.5 * ((f - mean[:, None]) / sd[:, None]) ** 2)
+    return f, weight / weight.sum(1, keepdims=True)
+
+
+def averaged_cdf(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
+    """P(Y ≤ y) of new observations, the step of P(Y ≤ y | f) over f taken to lie where p(y | f) has its peak."""
+    y = np.asarray(y, np.float64)
+    each = None if size is None else np.broadcast_to(np.asarray(size, np.float64), y.shape)
+    centre, width = likelihood.peak(y if each is None else np.stack([y, each], axis=1), mean)
+    f, weight = resolved(mean, variance, centre, width)
+    return average(likelihood.cdf, y, each, f, weight)
+
+
+def average(cdf: Any, y: np.ndarray, size: Any, f: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Σ weight · P(Y ≤ y | f) over nodes f (n, q)."""
+    q = f.shape[1]
+    found = cdf(np.repeat(y, q), f.ravel(), None if size is None else np.repeat(size, q))
+    return (found.reshape(f.shape) * weight).sum(1)
