@@ -26,11 +26,14 @@ from covary._memory import check_memory
 from covary._version import __version__
 from covary._write import whole_file
 
-SCHEMA = 1
+SCHEMA = 2
 PAGE, FOLDER = "model.json", "arrays/"
-MOST_PAGE, MOST_MEMBERS, MOST_PARTS, MOST_DEPTH = 2**23, 64, 100_000, 40
+MOST_PAGE, MOST_MEMBERS, MOST_PARTS, MOST_DEPTH = 2**23, 2048, 100_000, 40
 TYPES = ("<f8", "<f4", "<i8", "<i4", "|b1")
-KINDS = {"GPRegressor": "covary.estimators.regressor"}  # what a file may hold, and where it is defined
+KINDS = {  # what a file may hold, and where it is defined
+    "GPClassifier": "covary.estimators.classifier",
+    "GPRegressor": "covary.estimators.regressor",
+}
 
 
 class BadFile(CovaryError):

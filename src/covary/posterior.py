@@ -158,7 +158,9 @@ class Posterior:
         """The joint posterior covariance of f at new inputs (R&W, eq. 2.24)."""
         inputs = self._inputs(X, "Posterior.covariance")
         if self.model.likelihood.latents > 1:
-            raise fail("Posterior.covariance", "the model has several latent functions", "predict gives their covariance row by row")
+            raise fail(
+                "Posterior.covariance", "the model has several latent functions", "predict gives their covariance row by row"
+            )
         m = inputs.rows
         check_memory(
             "Posterior.covariance", (3 * m * m + 2 * m * self.data.rows) * 8, "ask for fewer rows, or for variances only"

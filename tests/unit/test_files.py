@@ -133,7 +133,7 @@ def test_a_thousand_columns(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_saved_or_written_is_said(plain: GPRegressor, tmp_path: Path) -> None:
-    with pytest.raises(CovaryError, match="save: got Matern52; give one of GPRegressor"):
+    with pytest.raises(CovaryError, match="save: got Matern52; give one of GPClassifier, GPRegressor"):
         save(Matern52(), tmp_path / "m.covary")
     with pytest.raises(CovaryError, match="does not exist; create it, or write elsewhere"):
         plain.save(tmp_path / "nowhere" / "m.covary")
@@ -223,7 +223,7 @@ def raw_page(text: bytes):
 
 
 HOSTILE = {
-    "newer schema": (page(schema=99), "has schema 99, this covary reads up to 1; load it with a newer covary"),
+    "newer schema": (page(schema=99), "has schema 99, this covary reads up to 2; load it with a newer covary"),
     "no schema": (page(schema="1"), "names no schema"),
     "other kind": (page(kind="os.system"), "holds a 'os.system', which this covary does not know"),
     "kernel code": (page(model__kernel="__import__('os').system('true')"), "is not understood"),
@@ -233,8 +233,8 @@ HOSTILE = {
     "kernel of other columns": (page(model__kernel="Matern52(lengthscale=[1,2,3,4])"), "cannot be used"),
     "unknown mean": (page(model__mean__type="Evil"), "'Evil' is not known"),
     "unknown field": (page(model__mean__values={"__class__": 1}), "entries it does not know"),
-    "negative noise": (page(model__noise__values={"variance": -1.0}), "cannot be used"),
-    "text for a number": (page(model__noise__values={"variance": "os"}), "do not fit together"),
+    "negative noise": (page(model__likelihood__values={"variance": -1.0}), "cannot be used"),
+    "text for a number": (page(model__likelihood__values={"variance": "os"}), "do not fit together"),
     "prior unknown": (page(priors={"kernel.lengthscale": ["Evil", {}]}), "the prior 'Evil' is not known"),
     "missing part": (lambda m: m.update({"model.json": m["model.json"].replace(b'"params"', b'"parame"')}), "do not fit"),
     "deep page": (raw_page(b"[" * 5000 + b"]" * 5000), "nested too deep"),

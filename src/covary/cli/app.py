@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from covary.cli import options as o
 from covary.cli.doors import CODES, door
 
 EPILOG = """
@@ -18,8 +18,9 @@ EPILOG = """
 [cyan]covary fit houses.csv --target price[/cyan]
     learns from every other column and writes houses.covary
 [cyan]covary predict houses.covary new.csv --out predictions.csv[/cyan]
-    mean, std, lower and upper for every row
+    mean, std, lower and upper for every row; of classes, the class and the probability of each
 
+The target may be a number, a class (yes/no, names) or a count (0, 1, 2, ...): fit finds out, and says so.
 No data at hand? [cyan]covary demo[/cyan] forecasts atmospheric CO2.
 
 [bold]Exit codes[/bold]
@@ -28,7 +29,7 @@ EPILOG += "\n".join(f"{code:>5}  {words}" for code, words in CODES.items())
 
 app = typer.Typer(
     name="covary",
-    help="Learning from data with honest error bars: Gaussian processes for tables of numbers.",
+    help="Learning from data with honest error bars: Gaussian processes for tables; they predict numbers, classes and counts.",
     epilog=EPILOG,
     add_completion=False,
     no_args_is_help=True,
@@ -36,44 +37,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class ErrorBarsChoice(StrEnum):
-    """Whether to find error bars."""
-
-    auto = "auto"
-    yes = "yes"
-    no = "no"
-
-    @property
-    def asked(self) -> bool | None:
-        """True, False, or None to judge by the time they take."""
-        return {"auto": None, "yes": True, "no": False}[self.value]
-
-
-COLUMNS, LEARNING, OUTPUT = "Columns", "Learning", "Output"
-
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv, .txt (tabs), each also .gz; .parquet; - for CSV on stdin.")
-]
-Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object on stdout instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="Print nothing but errors.")]
-Debug = Annotated[bool, typer.Option("--debug", rich_help_panel=OUTPUT, help="Show the traceback of an error.")]
-ErrorBars = Annotated[
-    ErrorBarsChoice,
-    typer.Option(
-        "--error-bars",
-        metavar="auto|yes|no",
-        rich_help_panel=OUTPUT,
-        help="Error bars of the parameters in the summary; auto: if they take less than a minute, or than --max-time.",
-    ),
-]
-DropMissing = Annotated[
-    bool,
-    typer.Option(
-        "--drop-missing", rich_help_panel=COLUMNS, help="Leave out rows with a missing value in a column that is used."
-    ),
-]
 
 
 def _version(asked: bool) -> None:
@@ -95,96 +58,37 @@ def _main(
 
 @app.command(epilog="Example: [cyan]covary fit houses.csv --target price --ignore id,street --out price.covary[/cyan]")
 def fit(
-    data: Data,
-    target: Annotated[
-        list[str],
-        typer.Option("--target", "-t", metavar="NAMES", rich_help_panel=COLUMNS, help="Column to predict; several as y1,y2."),
-    ],
-    inputs: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES", rich_help_panel=COLUMNS, help="Columns to learn from, as a,b,c.", show_default="every other column"
-        ),
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMES", rich_help_panel=COLUMNS, help="Columns to leave out, as a,b.", show_default="none"),
-    ] = None,
-    noise_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=COLUMNS,
-            help="Column of known noise: the standard deviation of each row's target, in the units of the target "
-            "(squared inside). The noise that is learned comes on top.",
-            show_default="none",
-        ),
-    ] = None,
-    weight_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            rich_help_panel=COLUMNS,
-            help="Column of weights: a row of weight 2 counts as two equal rows.",
-            show_default="every row once",
-        ),
-    ] = None,
-    drop_missing: DropMissing = False,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            rich_help_panel=LEARNING,
-            help="Kernel, such as '2*Matern52() + Periodic(period=fixed(1)).on(0)'; .on() counts the inputs from 0.",
-            show_default="Matern52, or Matern32 where the evidence prefers it, with a length-scale per input",
-        ),
-    ] = None,
-    restarts: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            rich_help_panel=LEARNING,
-            min=0,
-            max=1000,
-            help="Further starts of the search.",
-            show_default="as many as GPRegressor makes by itself",
-        ),
-    ] = None,
-    seed: Annotated[
-        int, typer.Option(metavar="N", rich_help_panel=LEARNING, min=0, max=2**32 - 1, help="Seed of restarts and subsets.")
-    ] = 0,
-    max_time: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            rich_help_panel=LEARNING,
-            min=0.0,
-            help="When learning stops and takes the best so far.",
-            show_default="no limit",
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-            help="Model file to write.",
-            show_default="the table's name with .covary, in this folder",
-        ),
-    ] = None,
-    error_bars: ErrorBars = ErrorBarsChoice.auto,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    data: o.Data,
+    target: o.Target,
+    inputs: o.Inputs = None,
+    ignore: o.Ignore = None,
+    noise_column: o.NoiseColumn = None,
+    weight_column: o.WeightColumn = None,
+    size_column: o.SizeColumn = None,
+    drop_missing: o.DropMissing = False,
+    likelihood: o.Likelihood = o.LikelihoodChoice.auto,
+    inference: o.Inference = o.InferenceChoice.auto,
+    link: o.Link = None,
+    kernel: o.Kernel = None,
+    restarts: o.Restarts = None,
+    seed: o.Seed = 0,
+    max_time: o.MaxTime = None,
+    out: o.ModelOut = None,
+    error_bars: o.ErrorBars = o.ErrorBarsChoice.auto,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
 ) -> None:
     """Learn from a table and write a model file.
 
     Every column but the target is an input unless --inputs or --ignore say otherwise; all must be numbers or true/false.
+    The target may also be a class: text, true/false, or a column of two different numbers such as 0 and 1; the model then
+    gives the probability of every class. Small whole numbers from 0 up are taken for counts. What the target was taken for
+    is said; --likelihood takes it for something else.
     """
     with door(debug) as run:
         from covary.cli.fit import run_fit
+        from covary.cli.targets import Asked
 
         run_fit(
             run,
@@ -193,9 +97,11 @@ def fit(
             out=out,
             inputs=inputs or [],
             ignore=ignore or [],
+            asked=Asked(likelihood.value, inference.value, None if link is None else link.value),
             kernel=kernel,
             noise_column=noise_column,
             weight_column=weight_column,
+            size_column=size_column,
             drop_missing=drop_missing,
             error_bars=error_bars.asked,
             seed=seed,
@@ -208,38 +114,20 @@ def fit(
 
 @app.command(epilog="Example: [cyan]covary predict houses.covary new.csv --keep id --out predictions.parquet[/cyan]")
 def predict(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model file that covary fit wrote.")],
-    data: Data,
-    level: Annotated[float, typer.Option(metavar="SHARE", help="Probability that lower and upper enclose.")] = 0.95,
-    latent: Annotated[
-        bool, typer.Option("--latent", help="Error bars of the function itself, without the noise of a new value.")
-    ] = False,
-    drop_missing: DropMissing = False,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAMES", rich_help_panel=COLUMNS, help="Columns of DATA to copy to the output, as a,b.", show_default="none"
-        ),
-    ] = None,
-    keep_all: Annotated[
-        bool, typer.Option("--keep-all", rich_help_panel=COLUMNS, help="Copy every column of DATA to the output.")
-    ] = False,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-            help="Table to write; its suffix decides the format; - is stdout.",
-            show_default="stdout, as CSV",
-        ),
-    ] = None,
-    as_json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    model: o.ModelFile,
+    data: o.Data,
+    level: o.Level = 0.95,
+    latent: o.Latent = False,
+    size_column: o.SizeColumn = None,
+    drop_missing: o.DropMissing = False,
+    keep: o.Keep = None,
+    keep_all: o.KeepAll = False,
+    out: o.TableOut = None,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
 ) -> None:
-    """Predict every row of a table: mean, std, lower, upper.
+    """Predict every row of a table: mean, std, lower, upper; of classes, the class and the probability of each.
 
     Columns are matched by name; others are ignored. If the table also holds the target, scores are printed on stderr.
     """
@@ -253,6 +141,7 @@ def predict(
             out=out,
             level=level,
             latent=latent,
+            size_column=size_column,
             keep=keep or [],
             keep_all=keep_all,
             drop_missing=drop_missing,
@@ -264,8 +153,8 @@ def predict(
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("demo"),
-    quiet: Quiet = False,
-    debug: Debug = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
 ) -> None:
     """Fit 43 years of atmospheric CO2 and forecast 20 more.
 
@@ -294,10 +183,10 @@ def info(
     file: Annotated[
         str | None, typer.Argument(metavar="MODEL|DATA", help="A model file or a table.", show_default="this machine")
     ] = None,
-    error_bars: ErrorBars = ErrorBarsChoice.auto,
-    as_json: Json = False,
+    error_bars: o.ErrorBars = o.ErrorBarsChoice.auto,
+    as_json: o.Json = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    debug: Debug = False,
+    debug: o.Debug = False,
 ) -> None:
     """Tell what a model file or a table holds; with neither, versions, devices, memory and cache."""
     with door(debug):

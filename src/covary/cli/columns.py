@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ class Roles:
     targets: list[str]
     noise: str | None = None
     weight: str | None = None
+    size: str | None = None
 
     @property
     def all(self) -> list[str]:
         """Every column that is read."""
-        return [*self.inputs, *self.targets, *(c for c in (self.noise, self.weight) if c is not None)]
+        return [*self.inputs, *self.targets, *(c for c in (self.noise, self.weight, self.size) if c is not None)]
 
 
 def names_of(values: Sequence[str], table: Table) -> list[str]:
@@ -64,6 +66,7 @@ def choose(
     ignore: Sequence[str] = (),
     noise: str | None = None,
     weight: str | None = None,
+    size: str | None = None,
 ) -> Roles:
     """Inputs and targets by name; without ``inputs``, every column that has no other role and is not ignored."""
     if len(table.columns) == 1:
@@ -75,10 +78,11 @@ def choose(
     if not chosen_targets:
         raise BadUsage("--target names no column; give the column to predict.")
     left_out = names_of(ignore, table)
-    others = [known(c, table) for c in (noise, weight) if c is not None]
+    others = [known(c, table) for c in (noise, weight, size) if c is not None]
     taken = set(chosen_targets) | set(others)
     if len(taken) < len(chosen_targets) + len(others):
-        raise BadUsage("one column is given two roles by --target, --noise-column and --weight-column; give each its own.")
+        options = "--target, --noise-column, --weight-column and --size-column"
+        raise BadUsage(f"one column is given two roles by {options}; give each its own.")
     if inputs:
         chosen = names_of(inputs, table)
         both = [c for c in chosen if c in taken or c in left_out]
@@ -88,16 +92,21 @@ def choose(
         chosen = [c for c in table.columns if c not in taken and c not in left_out]
     if not chosen:
         raise BadData(f"{table.name!r} leaves no input column; give a table with one, or ignore fewer.")
-    return Roles(chosen, chosen_targets, noise, weight)
+    return Roles(chosen, chosen_targets, noise, weight, size)
 
 
 def numbers(
-    table: Table, names: Sequence[str], *, drop_missing: bool, ignorable: Collection[str] = ()
+    table: Table,
+    names: Sequence[str],
+    *,
+    drop_missing: bool,
+    ignorable: Collection[str] = (),
+    labels: Collection[str] = (),
 ) -> tuple[Frame, np.ndarray]:
     """The columns as finite float64, and which rows were kept: rows with a missing entry are dropped or refused.
 
     Text is refused, naming the column and the first such value; so is infinity. Leaving a column out is advised for the
-    ``ignorable`` ones only.
+    ``ignorable`` ones only. The columns in ``labels`` name classes and stay as they are.
     """
     import pandas as pd
 
@@ -109,6 +118,9 @@ def numbers(
         column = frame[name]
         if column.isna().all():
             raise BadData(f"column {shown(name)} of {table.name!r} is empty; {_or('fill it', name, ignorable)}.")
+        if name in labels:
+            taken[name] = column
+            continue
         if is_text(column):
             column = _numeric(table, name, column, ignorable)
         taken[name] = column.to_numpy(np.float64, na_value=np.nan)
@@ -124,7 +136,7 @@ def numbers(
             f"every row of {table.name!r} has a missing value ({count}); {_or('fill them', names[worst], ignorable)}."
         )
     values = values[kept]
-    _check_size(table, values, kept)
+    _check_size(table, values[[name for name in names if name not in labels]], kept)
     return values, kept
 
 
@@ -182,11 +194,20 @@ def _check_size(table: Table, values: Frame, kept: np.ndarray) -> None:
         raise BadData(f"column {shown(values.columns[column])} of {table.name!r} is {value:g} {where}{more}; {do}.")
 
 
-def check_sign(table: Table, name: str, values: np.ndarray, kept: np.ndarray, *, option: str) -> None:
-    """Refuse a noise or weight column below zero."""
-    if (values < 0).any():
-        row = int(np.flatnonzero(values < 0)[0])
-        where = table.where(int(np.flatnonzero(kept)[row]))
-        raise BadData(
-            f"column {shown(name)} of {table.name!r}, given by {option}, is {values[row]:g} {where}; give zero or more."
-        )
+def check_sign(
+    table: Table, name: str, values: np.ndarray, kept: np.ndarray, *, option: str = "", positive: bool = False
+) -> None:
+    """Refuse a noise or weight column below zero, a size column at zero too."""
+    bad = values <= 0 if positive else values < 0
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        where, given = table.where(int(np.flatnonzero(kept)[row])), f", given by {option}," if option else ""
+        do = "give positive numbers" if positive else "give zero or more"
+        raise BadData(f"column {shown(name)} of {table.name!r}{given} is {values[row]:g} {where}; {do}.")
+
+
+def in_the_file(text: str, table: Table, kept: np.ndarray, target: str) -> str:
+    """What an estimator says of rows and y, as the lines and the column of the file."""
+    rows = np.flatnonzero(kept)
+    text = re.sub(r"\bat row (\d+)", lambda m: table.where(int(rows[int(m[1])])), text)
+    return re.sub(r"^(an ordinal )?y\b", lambda _: f"column {shown(target)} of {table.name!r}", text)

@@ -12,13 +12,55 @@ A_MINUTE = 60.0  # seconds that error bars may take unless they are asked for
 MOST_COLUMNS, MOST_WORK = 60, 3e8  # what is spent on finding out what is relevant: columns, and products of sizes
 
 
+def parts_of(estimator: Any) -> list[Any]:
+    """The models inside: one, or one for each class against the rest."""
+    return list(getattr(estimator, "estimators_", [estimator]))
+
+
+def likelihood_name(estimator: Any) -> str:
+    """What ``--likelihood`` calls it."""
+    from covary.estimators.observed import NAMES
+
+    if hasattr(estimator, "classes_"):
+        return "classes"
+    kind = type(estimator.model_.likelihood)
+    return next((name for name, known in NAMES.items() if known is kind), kind.__name__)
+
+
+def model_facts(estimator: Any) -> dict[str, Any]:
+    """What a model is, for JSON; ``noise_std`` is that of Gaussian noise, null otherwise."""
+    parts = parts_of(estimator)
+    likelihood, classes = parts[0].model_.likelihood, None
+    kernels = [k for part in parts for k in _kernels(part)]
+    if hasattr(estimator, "classes_"):
+        pairs = zip(estimator.classes_.tolist(), estimator.class_count_.tolist(), strict=True)
+        classes = [{"class": label, "count": int(n) if n == int(n) else n} for label, n in pairs]
+    name = likelihood_name(estimator)
+    return {
+        "task": "regression" if classes is None else "classification",
+        "likelihood": name,
+        "link": getattr(likelihood, "link", None),
+        "inference": type(parts[0].inference_).__name__.lower(),
+        "classes": classes,
+        "kernel": repr(kernels[0]) if len(kernels) == 1 else [repr(k) for k in kernels],
+        "log_evidence": float(estimator.log_marginal_likelihood_),
+        "noise_std": float(np.sqrt(likelihood.variance)) if name == "gaussian" else None,
+    }
+
+
+def _kernels(part: Any) -> tuple[Any, ...]:
+    kernel = part.model_.kernel
+    return kernel if isinstance(kernel, tuple) else (kernel,)
+
+
 def error_bar_seconds(estimator: Any) -> float:
     """How long error bars would take: two evaluations on all rows per parameter, judged by how learning went."""
-    learned = estimator.learned_
-    if learned is None or not learned.history:
-        return 0.0
-    work = sum(_work(rows) for rows, _ in learned.history)
-    return 2 * len(learned.theta) * _work(learned.levels[-1]) * learned.seconds / work
+    total = 0.0
+    for learned in (part.learned_ for part in parts_of(estimator)):
+        if learned is not None and learned.history:
+            work = sum(_work(rows) for rows, _ in learned.history)
+            total += 2 * len(learned.theta) * _work(learned.levels[-1]) * learned.seconds / work
+    return total
 
 
 def _work(rows: int) -> float:
@@ -27,13 +69,21 @@ def _work(rows: int) -> float:
 
 def summary_of(estimator: Any, *, error_bars: bool) -> Any:
     """The estimator's own summary, with error bars or with none."""
-    if error_bars or estimator.learned_ is None:
+    if error_bars:
         return estimator.summary()
-    bare = copy.copy(estimator)
-    bare.learned_ = dataclasses.replace(estimator.learned_)
-    vars(bare.learned_)["log_errors"] = {}  # it is computed on first access, unless it is there
-    found = bare.summary()
+    found = _bare(estimator).summary()
     return dataclasses.replace(found, rows=tuple(dataclasses.replace(row, error="") for row in found.rows))
+
+
+def _bare(estimator: Any) -> Any:
+    """A copy whose error bars are not to be computed."""
+    bare = copy.copy(estimator)
+    if hasattr(estimator, "estimators_"):
+        bare.estimators_ = [_bare(part) for part in estimator.estimators_]
+    elif estimator.learned_ is not None:
+        bare.learned_ = dataclasses.replace(estimator.learned_)
+        vars(bare.learned_)["log_errors"] = {}  # it is computed on first access, unless it is there
+    return bare
 
 
 def parameter_facts(estimator: Any, summary: Any, *, error_bars: bool) -> list[dict[str, Any]]:
@@ -43,25 +93,25 @@ def parameter_facts(estimator: Any, summary: Any, *, error_bars: bool) -> list[d
     """
     from covary.parameters import POSITIVE, parameters
 
-    learned = estimator.learned_
-    errors = learned.log_errors if error_bars and learned is not None else {}
     out = []
     rows = iter(summary.rows)
-    for path, parameter in parameters(estimator.model_).items():
-        values = np.atleast_1d(np.asarray(parameter.value, np.float64))
-        spread = np.ravel(errors.get(path, np.full(values.shape, np.nan)))
-        for value, error in zip(values, spread, strict=True):
-            row = next(rows)
-            out.append(
-                {
-                    "name": row.name,
-                    "value": float(value),
-                    "error": None if parameter.mark.fixed else float(error),
-                    "scale": "log" if parameter.space is POSITIVE else "plain",
-                    "fixed": bool(parameter.mark.fixed),
-                    "note": row.note,
-                }
-            )
+    for part in parts_of(estimator):
+        errors = part.learned_.log_errors if error_bars and part.learned_ is not None else {}
+        for path, parameter in parameters(part.model_).items():
+            values = np.atleast_1d(np.asarray(parameter.value, np.float64))
+            spread = np.ravel(errors.get(path, np.full(values.shape, np.nan)))
+            for value, error in zip(values, spread, strict=True):
+                row = next(rows)
+                out.append(
+                    {
+                        "name": row.name,
+                        "value": float(value),
+                        "error": None if parameter.mark.fixed else float(error),
+                        "scale": "log" if parameter.space is POSITIVE else "plain",
+                        "fixed": bool(parameter.mark.fixed),
+                        "note": row.note,
+                    }
+                )
     return out
 
 
@@ -72,13 +122,12 @@ def relevance(estimator: Any, names: list[str]) -> dict[str, float]:
     Jansen's estimate of Sobol's total index. Columns that act together are each given what they share. Of very many
     columns only those are looked at that move most, measured by their length-scales.
     """
-    post = estimator.posterior_
-    x = np.asarray(post.data.X.x)
+    x = np.asarray(parts_of(estimator)[0].posterior_.data.X.x)
     rng = np.random.default_rng(0)
-    columns = _likely(estimator.model_.kernel, x)
+    columns = _likely([k for part in parts_of(estimator) for k in _kernels(part)], x)
     few = int(np.clip(MOST_WORK / (len(columns) * x.size), 20, 1000))
     some = x if len(x) <= few else x[np.sort(rng.choice(len(x), few, replace=False))]
-    base = _means(post, some)
+    base = _means(estimator, some)
     spread = base.var(0)
     found = {}
     together = max(1, 2000 // len(some))  # columns predicted in one go
@@ -87,27 +136,42 @@ def relevance(estimator: Any, names: list[str]) -> dict[str, float]:
         moved = np.tile(some, (len(part), 1, 1))
         for i, j in enumerate(part):
             moved[i, :, j] = rng.permutation(some[:, j])
-        means = _means(post, moved.reshape(-1, x.shape[1])).reshape(len(part), len(some), -1)
+        means = _means(estimator, moved.reshape(-1, x.shape[1])).reshape(len(part), len(some), -1)
         change = np.square(means - base).mean(1)
-        shares = np.divide(change, 2 * spread, out=np.zeros_like(change), where=spread > 0).mean(1)
+        if hasattr(estimator, "classes_"):  # a rare class does not count as much as the others
+            change, whole = change.sum(1, keepdims=True), spread.sum(keepdims=True)
+        else:
+            whole = spread
+        shares = np.divide(change, 2 * whole, out=np.zeros_like(change), where=whole > 0).mean(1)
         found |= {names[j]: float(np.clip(np.nan_to_num(s), 0.0, 1.0)) for j, s in zip(part, shares, strict=True)}
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def _means(post: Any, x: np.ndarray) -> np.ndarray:
-    return np.asarray(post.mean(x)).reshape(len(x), -1)
+def _means(estimator: Any, x: np.ndarray) -> np.ndarray:
+    """What is looked at, (m, k): the latent mean; of three classes and more, their probabilities at the latent mean."""
+    from scipy.special import softmax
+
+    parts = parts_of(estimator)
+    if len(parts) > 1:
+        each = np.stack([p.model_.likelihood.moments(np.asarray(p.posterior_.mean(x))).mean for p in parts], axis=1)
+        return each / np.maximum(each.sum(1, keepdims=True), np.finfo(float).tiny)
+    mean = np.asarray(parts[0].posterior_.mean(x)).reshape(len(x), -1)
+    if parts[0].model_.likelihood.latents == 1:
+        return mean
+    return softmax(mean, axis=1) if hasattr(estimator, "classes_") else mean[:, :1]  # of noise that varies, the function
 
 
-def _likely(kernel: Any, x: np.ndarray) -> list[int]:
+def _likely(kernels: list[Any], x: np.ndarray) -> list[int]:
     """The columns worth a look: all of a few; of many those of the largest spread over length-scale."""
     from covary.parameters import parameters
 
     if x.shape[1] <= MOST_COLUMNS:
         return list(range(x.shape[1]))
     size = np.zeros(x.shape[1])
-    for path, parameter in parameters(kernel).items():
-        if path.endswith("lengthscale") and np.shape(parameter.value) in ((), size.shape):
-            size = np.maximum(size, x.std(0) / np.asarray(parameter.value))
+    for kernel in kernels:
+        for path, parameter in parameters(kernel).items():
+            if path.endswith("lengthscale") and np.shape(parameter.value) in ((), size.shape):
+                size = np.maximum(size, x.std(0) / np.asarray(parameter.value))
     return sorted(np.argsort(-size, kind="stable")[:MOST_COLUMNS].tolist())
 
 
@@ -122,5 +186,7 @@ def target_names(estimator: Any) -> list[str]:
     names = getattr(estimator, "target_names_", None)
     if names is not None:
         return [str(name) for name in names]
+    if likelihood_name(estimator) != "gaussian":
+        return ["y"]
     shape = np.shape(estimator.posterior_.data.y)
     return ["y"] if len(shape) == 1 else [f"y{i}" for i in range(shape[1])]

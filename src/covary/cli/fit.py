@@ -12,13 +12,14 @@ import numpy as np
 
 from covary._checks import CovaryError
 from covary.cli import facts
-from covary.cli.columns import Roles, check_sign, choose, numbers
+from covary.cli.columns import Roles, check_sign, choose, in_the_file, numbers
 from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
 from covary.cli.model_file import save_model, versions
 from covary.cli.output import check_place, console, write_json
 from covary.cli.progress import bar, learning
 from covary.cli.shown import show_model
-from covary.cli.tables import Table, read_table
+from covary.cli.tables import Table, read_table, shown
+from covary.cli.targets import Asked, Target, label_columns, recognise
 
 
 def run_fit(
@@ -29,9 +30,11 @@ def run_fit(
     out: str | None,
     inputs: Sequence[str],
     ignore: Sequence[str],
+    asked: Asked,
     kernel: str | None,
     noise_column: str | None,
     weight_column: str | None,
+    size_column: str | None,
     drop_missing: bool,
     error_bars: bool | None,
     seed: int,
@@ -44,17 +47,26 @@ def run_fit(
     began = time.perf_counter()
     path = default_out(data) if out is None else out
     check_place(path, None if data == "-" else data)
-    with bar(quiet=quiet or as_json) as shown:
-        shown.stage("reading")
+    with bar(quiet=quiet or as_json) as progress:
+        progress.stage("reading")
         table = read_table(data)
-        roles = choose(table, targets=target, inputs=inputs, ignore=ignore, noise=noise_column, weight=weight_column)
-        if roles.noise is not None and len(roles.targets) > 1:
-            raise BadUsage("--noise-column goes with one target; fit the targets one at a time.")
+        roles = choose(
+            table,
+            targets=target,
+            inputs=inputs,
+            ignore=ignore,
+            noise=noise_column,
+            weight=weight_column,
+            size=size_column,
+        )
+        labels = label_columns(table, roles, asked)
         enable_cache()
         if kernel is not None:
             check_kernel(kernel, len(roles.inputs))
-        values, kept = numbers(table, roles.all, drop_missing=drop_missing, ignorable=roles.inputs)
-        estimator = learn_from(table, roles, values, kept, shown, kernel, seed, max_time, restarts)
+        values, kept = numbers(table, roles.all, drop_missing=drop_missing, ignorable=roles.inputs, labels=labels)
+        found = recognise(table, roles, values, kept, labels, asked)
+        estimator = unfitted(found, asked, kernel, seed, max_time, restarts)
+        learn_from(estimator, found, table, roles, values, kept, progress)
         made = {
             "command": "fit",
             "data": "stdin" if data == "-" else Path(data).name,
@@ -62,22 +74,26 @@ def run_fit(
             "rows dropped": int((~kept).sum()),
             "noise column": roles.noise,
             "weight column": roles.weight,
+            "size column": roles.size,
+            "likelihood": found.likelihood,
+            "inference": asked.inference,
+            "link": asked.link,
             "kernel": kernel,
             "seed": seed,
             "restarts": estimator.n_restarts,
             "max time": max_time,
             "versions": versions(),
         }
-        shown.stage(f"writing {path}")
+        progress.stage(f"writing {path}")
         replaced = Path(path).exists()
         save_model(estimator, path, made)
         run.written.append(path)
         if quiet and not as_json:
             return
         bars, note = worth_error_bars(estimator, error_bars, max_time)
-        shown.stage("finding error bars")
+        progress.stage("finding error bars")
         summary = facts.summary_of(estimator, error_bars=bars)
-        shown.stage("finding what is relevant")
+        progress.stage("finding what is relevant")
         shares = facts.relevance(estimator, roles.inputs)
     seconds = time.perf_counter() - began
     if as_json:
@@ -85,7 +101,7 @@ def run_fit(
         return
     extra = [
         ("data", f"{table.name}: {_words(table, made)}"),
-        ("target", ", ".join(roles.targets)),
+        ("target", ", ".join(roles.targets) + (f" — {found.words}" if found.words else "")),
         ("inputs", _few(roles.inputs)),
     ]
     show_model(summary, shares, len(roles.inputs), extra=extra, note=note)
@@ -128,50 +144,62 @@ def check_kernel(text: str, columns: int) -> None:
         raise BadUsage(f"--kernel: {sentence(error)}") from None
 
 
-def learn_from(
-    table: Table,
-    roles: Roles,
-    values: Any,
-    kept: np.ndarray,
-    shown: Any,
-    kernel: str | None,
-    seed: int,
-    max_time: float | None,
-    restarts: int | None,
+def unfitted(
+    found: Target, asked: Asked, kernel: str | None, seed: int, max_time: float | None, restarts: int | None
 ) -> Any:
-    """A fitted estimator that knows its columns by name."""
+    """The estimator for a target, with what was asked for."""
+    from covary.estimators.classifier import GPClassifier
     from covary.estimators.regressor import GPRegressor
 
-    y = values[roles.targets].to_numpy()
-    noise = weight = None
+    if found.likelihood == "classes":
+        how = "laplace" if asked.inference == "auto" else asked.inference
+        estimator: Any = GPClassifier(
+            kernel, inference=how, link=asked.link or "logit", max_time=max_time, random_state=seed
+        )
+    else:
+        estimator = GPRegressor(
+            kernel, likelihood=found.likelihood, inference=asked.inference, max_time=max_time, random_state=seed
+        )
+    return estimator if restarts is None else estimator.set_params(n_restarts=restarts)
+
+
+def learn_from(
+    estimator: Any, found: Target, table: Table, roles: Roles, values: Any, kept: np.ndarray, progress: Any
+) -> None:
+    """Fit the estimator, which then knows its columns by name."""
+    options: dict[str, Any] = {}
     if roles.noise is not None:
         noise = values[roles.noise].to_numpy()
         check_sign(table, roles.noise, noise, kept, option="--noise-column")
+        options["noise_variance"] = noise**2
     if roles.weight is not None:
-        weight = values[roles.weight].to_numpy()
+        options["sample_weight"] = weight = values[roles.weight].to_numpy()
         check_sign(table, roles.weight, weight, kept, option="--weight-column")
         if not (weight > 0).any():
             raise BadUsage(f"--weight-column: every number of {roles.weight!r} is zero; give some rows a weight.")
-    estimator = GPRegressor(kernel, max_time=max_time, random_state=seed)
-    if restarts is not None:
-        estimator.set_params(n_restarts=restarts)
+    if roles.size is not None:
+        options["size"] = values[roles.size].to_numpy()
+        check_sign(table, roles.size, options["size"], kept, option="--size-column", positive=True)
+    elif found.likelihood == "binomial" and (found.y > 1).any():
+        row = int(np.flatnonzero(found.y > 1)[0])
+        what = f"column {shown(roles.targets[0])} of {table.name!r} is {found.y[row]:g}"
+        where = table.where(int(np.flatnonzero(kept)[row]))
+        raise BadData(f"{what} {where}, of one trial; name the column of trials with --size-column.")
+    y = found.y[:, 0] if found.y.ndim == 2 and found.y.shape[1] == 1 else found.y
     try:
-        with learning(shown):
-            estimator.fit(
-                values[roles.inputs],
-                y[:, 0] if y.shape[1] == 1 else y,
-                noise_variance=None if noise is None else noise**2,
-                sample_weight=weight,
-            )
+        with learning(progress):
+            estimator.fit(values[roles.inputs], y, **options)
     except MemoryError:
         raise
     except CovaryError as error:  # the estimator's own complaints are about the data, all others about the computation
-        kind = BadData if str(error).startswith("GPRegressor:") else NoAnswer
-        raise kind(sentence(error).removeprefix("GPRegressor: ")) from None
-    estimator.target_names_ = list(roles.targets)  # type: ignore[attr-defined]
+        who = f"{type(estimator).__name__}: "
+        text = sentence(error)
+        if not text.startswith(who):
+            raise NoAnswer(text) from None
+        raise BadData(in_the_file(text.removeprefix(who), table, kept, roles.targets[0])) from None
+    estimator.target_names_ = list(roles.targets)
     if not np.isfinite(estimator.log_marginal_likelihood_):
         raise NoAnswer("learning ended without a finite evidence; look for columns of extreme size, and rescale them.")
-    return estimator
 
 
 def worth_error_bars(estimator: Any, asked: bool | None, max_time: float | None) -> tuple[bool, str]:
@@ -219,9 +247,7 @@ def _json(
         "notes": list(table.notes),
         "inputs": roles.inputs,
         "targets": roles.targets,
-        "kernel": repr(estimator.model_.kernel),
-        "log_evidence": float(estimator.log_marginal_likelihood_),
-        "noise_std": float(np.sqrt(estimator.model_.likelihood.variance)),
+        **facts.model_facts(estimator),
         "parameters": facts.parameter_facts(estimator, summary, error_bars=bars),
         "relevance": shares,
         "status": None if learned is None else learned.status,

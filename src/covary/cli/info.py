@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from covary.cli import facts
 from covary.cli.doors import BadData
 from covary.cli.fit import enable_cache, worth_error_bars
@@ -16,8 +14,13 @@ from covary.cli.output import console, write_json
 from covary.cli.progress import bar
 from covary.cli.shown import facts_table, show_model, simple_table
 from covary.cli.tables import Table, is_text, read_table
+from covary.cli.targets import KINDS, class_words
 
 MOST_LINES = 200
+NOTED = (
+    *("data", "rows", "rows dropped", "noise column", "weight column", "size column"),
+    *("likelihood", "inference", "link", "kernel", "seed", "restarts", "max time"),
+)
 
 
 def run_info(path: str | None, *, error_bars: bool | None, as_json: bool, quiet: bool) -> None:
@@ -63,12 +66,10 @@ def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> No
             {
                 "model": path,
                 "bytes": Path(path).stat().st_size,
-                "rows": estimator.posterior_.data.rows,
+                "rows": facts.parts_of(estimator)[0].posterior_.data.rows,
                 "inputs": inputs,
                 "targets": targets,
-                "kernel": repr(estimator.model_.kernel),
-                "log_evidence": float(estimator.log_marginal_likelihood_),
-                "noise_std": float(np.sqrt(estimator.model_.likelihood.variance)),
+                **facts.model_facts(estimator),
                 "parameters": facts.parameter_facts(estimator, summary, error_bars=bars),
                 "relevance": shares,
                 "made": made,
@@ -76,10 +77,18 @@ def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> No
         )
         return
     few = ", ".join(inputs[:12]) + (f" and {len(inputs) - 12} more" if len(inputs) > 12 else "")
-    extra = [("file", f"{path}, {size(Path(path).stat().st_size)}"), ("target", ", ".join(targets)), ("inputs", few)]
+    target = f"{', '.join(targets)} — {target_words(estimator)}"
+    extra = [("file", f"{path}, {size(Path(path).stat().st_size)}"), ("target", target), ("inputs", few)]
     show_model(summary, shares, len(inputs), extra=extra, note=note)
     console().print("\nhow it was made", style="bold")
     console().print(facts_table(_how(made)))
+
+
+def target_words(estimator: Any) -> str:
+    """What the target was taken for."""
+    if hasattr(estimator, "classes_"):
+        return f"{class_words(estimator.classes_, estimator.class_count_)}; {KINDS['classes']}"
+    return KINDS.get(facts.likelihood_name(estimator), "regression")
 
 
 def _how(made: dict[str, Any]) -> list[tuple[str, str]]:
@@ -87,7 +96,7 @@ def _how(made: dict[str, Any]) -> list[tuple[str, str]]:
     if "command" not in made:
         return [("by", "a program, not by the command"), ("covary", str(made.get("covary") or "unknown"))]
     lines = [("by", f"covary {made['command']}")]
-    for name in ("data", "rows", "rows dropped", "noise column", "weight column", "kernel", "seed", "restarts", "max time"):
+    for name in NOTED:
         value = made.get(name)
         if value is not None and (name, value) != ("rows dropped", 0):
             lines.append((name, str(value)))

@@ -77,7 +77,9 @@ class GPEstimator(BaseEstimator):
             if not isinstance(part, AbstractKernel):
                 raise fail(self._who, f"kernel is {part!r}", "give a kernel from covary.kernels or its text")
         if many and len(parts) != latents:
-            raise fail(self._who, f"kernel is a list of {len(parts)}", f"give one kernel, or one for each of {latents} functions")
+            raise fail(
+                self._who, f"kernel is a list of {len(parts)}", f"give one kernel, or one for each of {latents} functions"
+            )
         return (tuple(parts) if many else parts[0]), True
 
     def _mean_function(self, columns: int) -> AbstractMean:
@@ -147,7 +149,7 @@ class GPEstimator(BaseEstimator):
         if inside:
             kernel = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
             if not isinstance(kernel, AbstractKernel):
-                raise fail(f"{self._who}.set_params", f"kernel is {self.kernel!r}", "set one kernel before its parameters")
+                raise fail(f"{self._who}.set_params", f"kernel is {self.kernel!r}", "set a kernel before its parameters")
             self.kernel = set_values(kernel, inside)
         return self
 

@@ -20,7 +20,10 @@ from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.softmax import Softmax
 from covary.metrics.decisions import decide
 from covary.model import GP, Model
+from covary.parameters import Packing
 from covary.selection.starts import starting_values
+
+MOST_PARAMETERS = 100  # of all classes together, for each to learn its own kernel
 
 
 class GPClassifier(ClassifierMixin, GPEstimator):
@@ -43,7 +46,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         For three classes or more: ``"softmax"``, one model of all, or ``"one_vs_rest"``, a model of two classes for each,
         their probabilities normalised.
     class_kernels
-        ``"shared"``: one kernel for every class of a softmax; ``"separate"``: each class learns its own.
+        Whether the classes of a softmax share one kernel (``"shared"``) or each learns its own (``"separate"``);
+        ``"auto"``: each its own where that makes at most 100 parameters.
     mean
         The mean of the latent function: ``"zero"``, ``"constant"``, ``"linear"``, a mean function, or a plain function.
     priors
@@ -89,7 +93,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         inference: Any = "laplace",
         link: str = "logit",
         multi_class: str = "softmax",
-        class_kernels: str = "shared",
+        class_kernels: str = "auto",
         mean: Any = "zero",
         priors: Any = "default",
         class_weight: Any = None,
@@ -149,7 +153,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             return self._fit_each(X, codes, weight)
         two = len(self.classes_) == 2
         likelihood = Bernoulli(self.link) if two else Softmax(len(self.classes_))
-        data = Data(X, codes.astype(np.float64), None, weight)
+        data = Data(X, codes.astype(np.float64), None, weight).merge()
         self._fit(self._start(data, likelihood), data, self._inference(likelihood))
         self._finish(data)
         return self
@@ -163,8 +167,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             raise fail(self._who, f"link is {self.link!r}", "choose 'logit' or 'probit'")
         if self.multi_class not in ("softmax", "one_vs_rest"):
             raise fail(self._who, f"multi_class is {self.multi_class!r}", "choose 'softmax' or 'one_vs_rest'")
-        if self.class_kernels not in ("shared", "separate"):
-            raise fail(self._who, f"class_kernels is {self.class_kernels!r}", "choose 'shared' or 'separate'")
+        if self.class_kernels not in ("auto", "shared", "separate"):
+            raise fail(self._who, f"class_kernels is {self.class_kernels!r}", "choose 'auto', 'shared' or 'separate'")
         if self.inference == "exact":
             raise fail(self._who, "inference is 'exact'", "choose 'laplace' or 'ep': classes have no exact posterior")
 
@@ -173,7 +177,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         columns, latents = data.X.columns, likelihood.latents
         default = 1.0 * Matern52(lengthscale=np.ones(columns)) + 1.0 * Constant()
         kernel, given = self._kernels(columns, default, latents)
-        if self.class_kernels == "separate" and latents > 1 and not isinstance(kernel, tuple):
+        if latents > 1 and not isinstance(kernel, tuple) and self._apart(kernel, latents):
             kernel = (kernel,) * latents
         GP(kernel).check(data.X)
         model = Model(GP(kernel, mean=self._mean_function(columns)), likelihood=likelihood)
@@ -183,6 +187,12 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         if isinstance(self.mean, str):
             model = model.replace(prior=model.prior.replace(mean=natural.mean))
         return self._held(model)
+
+    def _apart(self, kernel: Any, latents: int) -> bool:
+        """Whether each class gets a kernel of its own."""
+        if self.class_kernels == "auto":
+            return latents * Packing(kernel).size <= MOST_PARAMETERS
+        return self.class_kernels == "separate"
 
     def _fit_each(self, X: np.ndarray, codes: np.ndarray, weight: np.ndarray | None) -> GPClassifier:
         """One model of two classes for each class against the rest."""
@@ -201,7 +211,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
     # predicting -----------------------------------------------------------------------------------------------------
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of every row (R&W, section 3.1)."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        best = self.predict_proba(X).argmax(1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Any, average: str = "exact") -> np.ndarray:
         """Class probabilities (m, C), in the order of ``classes_``.
@@ -247,8 +258,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         return (mean, std) if return_std else mean
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The latent mean: above zero the second of two classes; one column per class for more."""
-        return self.predict_latent(X)
+        """The log odds of the second of two classes; the log probability of each for more. Zero is the border of two."""
+        p = self.predict_proba(X)
+        return np.log(p[:, 1]) - np.log(p[:, 0]) if p.shape[1] == 2 else np.log(p)
 
     def predict_interval(self, X: Any, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """The central interval of the second class's probability, as the latent function varies (two classes only)."""

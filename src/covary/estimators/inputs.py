@@ -196,5 +196,7 @@ def _one_kind(who: str, array: np.ndarray, given: Any) -> np.ndarray:
         raise fail(who, f"y mixes {a} (row {i}) and {b} (row {j})", "give labels of one kind")
     kind = next(iter(kinds), "numbers")
     if kind == "objects":
-        raise fail(who, f"y holds {type(array[0]).__name__} objects (Unknown label type)", "give text, whole numbers or booleans")
+        raise fail(
+            who, f"y holds {type(array[0]).__name__} objects (Unknown label type)", "give text, whole numbers or booleans"
+        )
     return array.astype({"text": str, "booleans": bool, "numbers": np.float64}[kind])

@@ -163,8 +163,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     def _fit_other(
         self, X: np.ndarray, y: np.ndarray, noise: Any, weight: Any, size: Any, likelihood: Any, inference: Any
     ) -> GPRegressor:
-        """The same under a likelihood that is not Gaussian noise: one output, in its own units, rows as they come."""
+        """The same under a likelihood that is not Gaussian noise: one output, in its own units, equal rows merged."""
         who, name = "GPRegressor", type(likelihood).__name__
+        y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
         if noise is not None:
             raise fail(who, f"noise_variance is given with a {name} likelihood", "leave it out, or use Gaussian noise")
         if self.noise is not None:
@@ -187,7 +188,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         if weight is not None:
             X, y, weight = X[weight > 0], y[weight > 0], weight[weight > 0]
             weight = None if (weight == 1).all() else weight
-        return Data(X, y, None, weight)
+        return Data(X, y, None, weight).merge()
 
     def _data(self, X: np.ndarray, y: np.ndarray, noise_variance: Any, weight: np.ndarray | None, inference: Any) -> Data:
         """The rows that count, in the units of the model, repeated inputs merged."""
@@ -211,9 +212,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         count = data.rows if data.weight is None else float(data.weight.sum())
         self.log_marginal_likelihood_ = self.posterior_.log_evidence - count * float(np.log(self._scale).sum())
 
-    def update(
-        self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None, size: Any = None
-    ) -> GPRegressor:
+    def update(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None, size: Any = None) -> GPRegressor:
         """Add rows to a fitted model without learning its hyperparameters again.
 
         Parameters
@@ -240,7 +239,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             data = self._merged(data, self.inference_)
         else:
             likelihood.check(y, "GPRegressor.update")
-            data = held.join(self._rows_that_count(X, y, weight))
+            data = held.join(self._rows_that_count(X, y, weight)).merge()
         self.posterior_ = condition(self.model_, data, inference=self.inference_)
         self._finish(data)
         return self
@@ -301,7 +300,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         if gaussian and not (return_std or return_cov):
             return self.posterior_.mean(X) * self._scale + self._location
         if return_cov and not (gaussian or latent):
-            raise fail("GPRegressor.predict", "return_cov is set but the noise is not Gaussian", "use latent=True, or return_std")
+            raise fail(
+                "GPRegressor.predict", "return_cov is set but the noise is not Gaussian", "use latent=True, or return_std"
+            )
         prediction = self.posterior_.predict(X, covariance=return_cov, size=size)
         spread = prediction.f if latent else prediction.y
         if not gaussian:
@@ -339,9 +340,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         spread = prediction.f if latent else prediction.y
         return np.stack([spread.quantile(float(q)) for q in levels])
 
-    def sample_y(
-        self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False, size: Any = None
-    ) -> np.ndarray:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False, size: Any = None) -> np.ndarray:
         """Joint draws of new observations (of the function itself if ``latent``): shape (m, n_samples) or (m, p, n_samples)."""
         rng = check_random_state(random_state)
         if not isinstance(self.model_.likelihood, Gaussian):

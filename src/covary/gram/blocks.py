@@ -68,13 +68,12 @@ class BlocksFactor:
         return np.einsum("nij,nj->ni", self.C, self._rows(inner))
 
     def sigma(self, v: np.ndarray) -> np.ndarray:
-        """Σ v = K v − K R K v."""
-        Kv = self.apply_K(v)
-        return Kv - self.apply_K(self.solve(Kv))
+        """Σ v = K (v − R K v)."""
+        return self.apply_K(self.alpha(v))
 
     def alpha(self, shift: np.ndarray) -> np.ndarray:
-        """The weights of the posterior mean, b − W Σ b."""
-        return shift - self.apply_W(self.sigma(shift))
+        """The weights of the posterior mean, b − R K b (R&W, algorithms 3.1, 3.3: sound however large K is)."""
+        return shift - self.solve(self.apply_K(shift))
 
     def mean(self, shift: np.ndarray) -> np.ndarray:
         """The posterior mean at the training rows."""

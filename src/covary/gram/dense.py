@@ -108,9 +108,11 @@ class DiagonalFactor(AbstractFactor):
         root = self.root if B.ndim == 1 else self.root[:, None]
         return root * self.lane.solve(self.L, root * B)
 
+    def _alpha(self, shift: Any) -> Any:
+        return shift - self._solve(self.K @ shift)  # R&W, algorithm 3.1, line 7: sound however large K is
+
     def _sigma(self, B: Any) -> Any:
-        KB = self.K @ B
-        return KB - self.K @ self._solve(KB)
+        return self.K @ self._alpha(B)
 
     def _logdet(self) -> Any:
         return 2 * self.xp.log(self.xp.diagonal(self.L)).sum()

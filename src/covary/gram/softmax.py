@@ -41,7 +41,9 @@ class SoftmaxFactor:
             B.flat[:: self.n + 1] += 1
             L = Lapack.cholesky(B)
             if L is None:
-                raise NotPositiveDefinite("gram.Dense: I + D½ K D½ has no Cholesky factor; the kernel is not positive definite.")
+                raise NotPositiveDefinite(
+                    "gram.Dense: I + D½ K D½ has no Cholesky factor; the kernel is not positive definite."
+                )
             determinant += 2 * np.log(np.diagonal(L)).sum()
             E = tiles.mirror(Lapack.inverse(L, overwrite=True))
             E *= root[:, None]
@@ -68,13 +70,12 @@ class SoftmaxFactor:
         return Ev - np.stack([E @ inner for E in self.E], axis=1)
 
     def sigma(self, v: np.ndarray) -> np.ndarray:
-        """Σ v = K v − K R K v."""
-        Kv = self.apply_K(v)
-        return Kv - self.apply_K(self.solve(Kv))
+        """Σ v = K (v − R K v)."""
+        return self.apply_K(self.alpha(v))
 
     def alpha(self, shift: np.ndarray) -> np.ndarray:
-        """The weights of the posterior mean, b − W Σ b."""
-        return shift - self.apply_W(self.sigma(shift))
+        """The weights of the posterior mean, b − R K b (R&W, algorithms 3.1, 3.3: sound however large K is)."""
+        return shift - self.solve(self.apply_K(shift))
 
     def mean(self, shift: np.ndarray) -> np.ndarray:
         """The posterior mean at the training rows."""

@@ -26,7 +26,9 @@ from covary.inference.base import AbstractInference, Solved, observations, shape
 from covary.sites import Diagonal
 
 LEAST = 1e-10  # the share of a marginal's precision that a cavity must keep
-SLOW, SHORTEST = 0.9, 0.05  # a sweep that changes the sites by more than this share of the last one is damped; by how much
+ROUGHLY = 1e-3  # how far from settled sites may be for their evidence to be of use in a search
+MIXED = 6  # sweeps that are mixed
+PATIENCE, SHORTEST = 4, 0.02  # sweeps without progress before they are damped, and the least share that is taken
 
 
 def _share(name: str) -> Any:
@@ -52,9 +54,9 @@ class EP(AbstractInference):
     max_sweeps
         The most sweeps over all sites.
     damping
-        The share of each update that is taken at first, 0 < damping ≤ 1; it is halved when the sites stop settling.
+        The share of each update that is taken, 0 < damping ≤ 1; it is halved when the sites do not settle.
     tolerance
-        Stop when no site moves by more than this, relative to the largest.
+        Stop when no site would change its own marginal by more than this, relative to the marginal's spread.
     schedule
         ``"parallel"``: all sites at once, any gram; ``"sequential"``: one site after the other with the posterior brought up
         to date in between (algorithm 3.5), on :class:`~covary.gram.Dense` only.
@@ -84,31 +86,42 @@ class EP(AbstractInference):
         value = float(sites.sum()) - 0.5 * (float(run.factor.quad(nu)) + float(run.factor.logdet()))
         if not np.isfinite(value):
             raise NotPositiveDefinite("inference.EP: the sites have no proper evidence here; try inference=Laplace().")
-        if memory is not None and status == "converged":
+        if memory is not None:
+            if status != "converged" and run.moved > ROUGHLY:  # no step of a search may lean on it
+                raise NotPositiveDefinite(f"inference.EP: {status}; try inference=Laplace(), or more sweeps.")
             memory["sites"] = (tau, nu)
         extra = {"moments": moments, "run": run}
         return Solved(run.factor, nu, run.factor.alpha(nu), value, status, steps, extra)
 
     def _together(self, run: _Run) -> tuple[str, int]:
-        """Sweeps that update all sites at once, damped where they do not settle."""
-        share, before, restless = self.damping, np.inf, 0
+        """Sweeps that update all sites at once; the next sites are mixed from the last few sweeps (Anderson 1965).
+
+        Many sites that answer to the same direction of f overshoot together, and plain sweeps then circle. Mixing finds the
+        few directions in which they do; where it fails to bring the sites closer, sweeps are damped and mixing starts anew.
+        """
+        share, best, worse = self.damping, np.inf, 0
+        kept: list[tuple[np.ndarray, np.ndarray]] = []
         for steps in range(self.max_sweeps + 1):
-            new_tau, new_nu = run.match()
-            moved = run.distance(new_tau, new_nu)
+            here = np.concatenate([run.tau, run.nu])
+            change = np.concatenate(run.match()) - here
+            scale = np.concatenate([run.variance, np.sqrt(run.variance)])  # what a site does to its own marginal
+            moved = run.moved = float(np.abs(scale * change).max())
             if moved < self.tolerance:
                 return "converged", steps
             if steps == self.max_sweeps:
                 break
-            restless = restless + 1 if moved > SLOW * before else 0
-            if restless >= 2 or moved > 2 * before:
-                share, restless = max(SHORTEST, share / 2), 0
-            before = moved
-            tau, nu = run.tau, run.nu
-            step = share
-            while not run.move(tau + step * (new_tau - tau), nu + step * (new_nu - nu)):  # no proper posterior: less of it
-                step /= 2
-                if step < 1e-6:
-                    run.move(tau, nu)
+            worse = 0 if moved < best else worse + 1
+            if worse >= PATIENCE:
+                share, worse, kept = max(SHORTEST, share / 2), 0, []
+            best = min(best, moved)
+            kept = [*kept, (here, change)][-MIXED:]
+            step, first = _mixed(kept, scale, share), True
+            while not run.move(*np.split(here + step, 2)):  # no proper posterior: less of it
+                step = share * change if first else step / 4
+                first = False
+                if np.abs(scale * step).max() < 1e-9:
+                    run.move(*np.split(here, 2))
+                    run.match()
                     return "stuck: no proper posterior ahead", steps
         return f"not converged: sites still move by {moved:.0e}", self.max_sweeps
 
@@ -129,7 +142,9 @@ class EP(AbstractInference):
                 gain = d_tau / (1 + d_tau * s[i])  # line 11 (3.70)
                 mean = mean + s * (d_nu - gain * (mean[i] + d_nu * s[i]))  # line 12, without a product by Σ
                 S -= gain * np.outer(s, s)
-            moved = run.distance(tau, nu)
+            moved = run.moved = float(
+                max(np.abs(run.variance * (tau - run.tau)).max(), np.abs(np.sqrt(run.variance) * (nu - run.nu)).max())
+            )
             if not run.move(tau, nu):  # lines 14 to 16
                 return "stuck: no proper posterior ahead", steps
             run.match()
@@ -168,6 +183,7 @@ class _Run:
 
     factor: Any
     moments: _Moments
+    moved: float = np.inf
 
     def __init__(self, ep: EP, model: Any, data: Data, bound: AbstractBound) -> None:
         self.ep, self.likelihood, self.bound = ep, model.likelihood, bound
@@ -240,9 +256,13 @@ class _Run:
             raise fail("inference.EP", f"the sequential schedule does not go with gram={kind}", "use schedule='parallel'")
         return self.factor.full_sigma(), self.mean.copy()
 
-    def distance(self, tau: np.ndarray, nu: np.ndarray) -> float:
-        """How far other sites are from these, relative to the largest."""
-        return max(
-            float(np.abs(tau - self.tau).max() / (1 + np.abs(self.tau).max())),
-            float(np.abs(nu - self.nu).max() / (1 + np.abs(self.nu).max())),
-        )
+
+def _mixed(kept: list[tuple[np.ndarray, np.ndarray]], scale: np.ndarray, share: float) -> np.ndarray:
+    """The step from the last sites: the combination of recent sweeps whose changes cancel best."""
+    here, change = kept[-1]
+    if len(kept) == 1:
+        return share * change
+    moves = np.stack([here - x for x, _ in kept[:-1]], axis=1)
+    changes = np.stack([change - c for _, c in kept[:-1]], axis=1)
+    weights = np.linalg.lstsq(scale[:, None] * changes, scale * change, rcond=1e-10)[0]
+    return share * (change - changes @ weights) - moves @ weights

@@ -3,11 +3,10 @@ r"""Laplace's approximation: a Gaussian at the posterior mode (R&W, algorithms 3
 The mode is found in the weights a = K⁻¹(f − m) by Newton steps, far from it with the non-negative part of W, so that every
 direction climbs, and by halving a step that does not. The evidence then takes W as it is, negative entries included:
 
-.. math:: \log q = \log p(y\mid\hat f) - a^\top\hat g - \tfrac12\hat g^\top W\hat g - \tfrac12(\mathrm{quad}+\mathrm{logdet}),
-    \qquad \hat g = \hat f - m,
+.. math:: \log q = \log p(y\mid\hat f) - \tfrac12 a^\top\hat g - \tfrac12\mathrm{logdet}, \qquad \hat g = \hat f - m
 
-which is eq. 3.32 written with the terms of the gram at the sites b = Wĝ + a. Its gradient is the terms' at held sites
-plus one implicit part through the mode (eq. 5.23 with the corrected sign).
+(eq. 3.32). Its gradient is that of the gram's terms at the held sites b = Wĝ + a, plus one implicit part through the mode
+(eq. 5.23 with the corrected sign).
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
 from covary.inference import modes
 from covary.inference.base import AbstractInference, Solved, shaped
+
+STUCK = 1e-4  # the least relative difference between weights and slopes that rounding does not excuse
 
 
 class Laplace(AbstractInference):
@@ -45,7 +46,7 @@ class Laplace(AbstractInference):
     ) -> Solved:
         view = modes.view(model, data)
         a, g, best = self.begin(view, bound, memory)  # algorithm 3.1, line 2
-        gain, status, steps = np.inf, "reached max_steps", 0
+        gain, status, steps, level = np.inf, "reached max_steps", 0, 0
         while True:
             signed = gain < 1.0
             gradient, sites = view.sites(g, signed=signed)  # line 4
@@ -65,16 +66,22 @@ class Laplace(AbstractInference):
                     break
                 length /= 2
             else:
-                status = "converged"  # no point along the line is better: rounding decides from here on
+                # no point along the line is better: rounding decides from here on
+                status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
             gain, a, g, best = value - best, new_a, new_g, value
+            level = level + 1 if gain < 1e-13 * (1 + abs(best)) else 0
+            if level == 3:
+                status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
+                break
         gradient, sites = view.sites(g, signed=True)
         factor = bound.factor(sites)
         Wg = view.curvature(sites, g)
         shift = Wg + gradient
-        value = view.log_prob(g) - float((gradient * g).sum()) - 0.5 * float((Wg * g).sum())
-        value -= 0.5 * (float(factor.quad(shift)) + float(factor.logdet()))
+        value = best - 0.5 * float(factor.logdet())  # algorithm 3.1, line 10
         if memory is not None:
+            if status.startswith("stuck"):
+                raise NotPositiveDefinite(f"inference.Laplace: the search for the mode is {status}.")  # a rejected step
             memory["weights"] = gradient
         return Solved(factor, shift, factor.alpha(shift), float(value), status, steps, {"mode": g, "view": view})
 
@@ -105,8 +112,8 @@ class Laplace(AbstractInference):
             gradient, sites = view.sites(g, signed=False)
             factor = bound.factor(sites)
         shift = view.curvature(sites, g) + gradient  # line 6: b
-        mean = factor.mean(shift)  # line 8
-        return shift - view.curvature(sites, mean), mean  # line 7
+        a = factor.alpha(shift)  # line 7
+        return a, (bound.apply(a) if bound.basis is None else factor.mean(shift))  # line 8
 
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
         view, g, factor = solved.extra["view"], solved.extra["mode"], solved.factor

@@ -28,9 +28,7 @@ def view(model: Any, data: Data) -> Any:
     likelihood = model.likelihood
     y, weight = observations(who, likelihood, data)
     if not likelihood.smooth:
-        raise fail(
-            who, f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use", "use inference=EP()"
-        )
+        raise fail(who, f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use", "use inference=EP()")
     mean = model.mean.evaluate(data.X)
     if isinstance(likelihood, SoftmaxLikelihood):
         return Many(likelihood, y, mean, weight)

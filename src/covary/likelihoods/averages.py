@@ -103,7 +103,7 @@ def tilted_logistic(sign: np.ndarray, mean: np.ndarray, variance: np.ndarray) ->
     z = m / np.sqrt(both)
     log_phi = special.log_ndtr(z)
     terms = log_weight + log_phi
-    log_z = special.logsumexp(terms, axis=1)
+    log_z = np.asarray(special.logsumexp(terms, axis=1))
     share = np.exp(terms - log_z[:, None])
     ratio = np.exp(-0.5 * z * z - 0.5 * np.log(2 * np.pi) - log_phi)
     centre = m + v * ratio / np.sqrt(both)

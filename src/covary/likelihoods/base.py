@@ -17,12 +17,13 @@ import jax
 import numpy as np
 from scipy import special
 
-from covary._checks import fail
+from covary._checks import NotPositiveDefinite, fail
 from covary._module import Module, without_marks
 from covary._precision import cast, precision
 from covary.kernels.tiles import map_rows, pull_rows
 from covary.likelihoods import quadrature
 from covary.likelihoods.outcomes import Outcomes
+from covary.likelihoods.steps import averaged_cdf
 
 AVERAGE = 64  # nodes of the Gauss–Hermite rule for expectations of smooth functions of f
 
@@ -133,7 +134,8 @@ class AbstractLikelihood(Module):
         f, weight = quadrature.fill(marks)
         with np.errstate(divide="ignore"):
             log_weight = np.log(weight) - 0.5 * np.log(2 * np.pi * sd**2)[:, None]
-        terms = log_weight + scale[:, None] * self.log_probs(y, f) - 0.5 * ((f - mean[:, None]) / sd[:, None]) ** 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = log_weight + scale[:, None] * self.log_probs(y, f) - 0.5 * ((f - mean[:, None]) / sd[:, None]) ** 2
         return f, np.where(np.isnan(terms), -np.inf, terms)
 
     def shoulder(self, y: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -199,7 +201,7 @@ class AbstractLikelihood(Module):
     def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
         """Moments of a new observation when the latent value is N(mean, variance)."""
         f, weight = self._average(mean, variance)
-        flat = self.moments(f.ravel(), None if size is None else np.repeat(size, f.shape[1]))
+        flat = self.moments(f.ravel(), None if size is None else np.repeat(np.broadcast_to(size, len(f)), f.shape[1]))
         each, own = flat.mean.reshape(f.shape), flat.variance.reshape(f.shape)
         centre = each @ weight
         return Moments(centre, own @ weight + (each - centre[:, None]) ** 2 @ weight)
@@ -210,36 +212,37 @@ class AbstractLikelihood(Module):
 
     def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
         """P(Y ≤ y) of new observations when the latent value is N(mean, variance)."""
-        f, weight = self._average(mean, variance)
-        each = None if size is None else np.repeat(size, f.shape[1])
-        return self.cdf(np.repeat(y, f.shape[1]), f.ravel(), each).reshape(f.shape) @ weight
+        return averaged_cdf(self, y, mean, variance, size)
 
     def predictive_quantile(self, p: float, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
-        """The smallest y with P(Y ≤ y) ≥ p, one row each, by bisection."""
+        """The smallest y with P(Y ≤ y) ≥ p, one row each."""
         whole = self.support in ("counts", "labels")
         found = self.predictive(mean, variance, size)
-        spread = np.sqrt(np.where(np.isfinite(found.variance), found.variance, 1.0)) + 1e-12 * np.abs(found.mean) + 1e-300
-        low, high = found.mean - spread, found.mean + spread
-        if whole:
-            low, high = np.floor(low), np.ceil(high)
-
-        def cdf(y: np.ndarray) -> np.ndarray:
-            return self.predictive_cdf(y, mean, variance, size)
-
+        centre = np.where(np.isfinite(found.mean), found.mean, 1.0)
+        spread = np.sqrt(np.where(np.isfinite(found.variance), found.variance, 1.0)) + 1e-12 * np.abs(centre) + 1e-300
         floor = -np.inf if self.support == "real" else -1.0 if whole else 0.0
+
+        def over(y: np.ndarray) -> np.ndarray:
+            inside = y > floor
+            within = self.predictive_cdf(np.where(inside, y, np.maximum(centre, spread)), mean, variance, size)
+            return np.where(inside, within, 0.0) - p
+
+        low, high = np.maximum(centre - spread, floor), centre + spread
+        if whole:
+            low, high = np.maximum(np.floor(low), floor), np.ceil(high)
         for _ in range(200):  # a bracket
-            below, above = (low > floor) & (cdf(low) >= p), cdf(high) < p
+            below, above = over(low) >= 0, over(high) < 0
             if not (below.any() or above.any()):
                 break
             low, high = np.where(below, low - (high - low), low), np.where(above, high + (high - low), high)
             low = np.maximum(low, floor)
-        while True:
-            middle = np.floor((low + high) / 2) if whole else (low + high) / 2
-            narrow = high - low <= (1 if whole else 1e-12 * (np.abs(low) + np.abs(high)) + 1e-300)
-            if (narrow | (middle == low) | (middle == high)).all():
-                return high
-            right = cdf(middle) < p
-            low, high = np.where(right & ~narrow, middle, low), np.where(~right & ~narrow, middle, high)
+        if not whole:
+            return quadrature.crossing(over, low, high)
+        while ((high - low) > 1).any():
+            middle = np.floor((low + high) / 2)
+            right = over(middle) < 0
+            low, high = np.where(right, middle, low), np.where(right, high, np.maximum(middle, low + 1))
+        return high
 
     def _average(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         z, weight = quadrature.hermite(AVERAGE)
@@ -278,7 +281,7 @@ def refuse(who: str, what: str, values: np.ndarray, bad: np.ndarray, do: str) ->
 
 def split(y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, Any]:
     """The observed values and the sizes (one where there are none), shaped to meet latent values (n,) or (n, q)."""
-    values, size = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, np.ones(len(y)))
+    values, size = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, np.ones(len(y), y.dtype))
     return (values[:, None], size[:, None]) if f.ndim == 2 else (values, size)
 
 
@@ -293,7 +296,9 @@ def _chunked(y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any) 
 
 
 def _moments(f: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    log_z = special.logsumexp(terms, axis=1)
+    log_z = np.asarray(special.logsumexp(terms, axis=1))
+    if np.isneginf(log_z).any():
+        raise NotPositiveDefinite("likelihoods: an observation is impossible under the model here; check its size and units.")
     share = np.exp(terms - log_z[:, None])
     mean = (share * f).sum(1)
     return log_z, mean, (share * (f - mean[:, None]) ** 2).sum(1)

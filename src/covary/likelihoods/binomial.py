@@ -13,7 +13,7 @@ from covary._module import static
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, refuse, split
 from covary.likelihoods.probit import mills
 from covary.likelihoods.rates import choice, pair
-from covary.likelihoods.steps import averaged_cdf, resolved
+from covary.likelihoods.steps import resolved
 
 
 class Binomial(AbstractLikelihood):
@@ -35,7 +35,6 @@ class Binomial(AbstractLikelihood):
     Examples
     --------
     >>> import numpy as np
-from jax.scipy.special import gammaln
     >>> Binomial().predictive(np.array([0.0]), np.array([1.0]), size=np.array([10.0])).mean.round(6)
     array([5.])
     """
@@ -111,9 +110,6 @@ from jax.scipy.special import gammaln
         each = self._sigma(f)
         p, q = (weight * each).sum(1), (weight * self._sigma(-f)).sum(1)
         return Moments(n * p, n * p * q + n * (n - 1) * (weight * (each - p[:, None]) ** 2).sum(1))
-
-    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
-        return averaged_cdf(self, y, mean, variance, size)
 
     def check(self, y: np.ndarray, who: str) -> None:
         AbstractLikelihood.check(self, y, who)

@@ -13,7 +13,6 @@ from scipy import special
 from covary._module import static
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes
 from covary.likelihoods.rates import HIGHEST, chain, choice, latent, log_rate, log_rate_slopes, rate, rate_moments, stirling
-from covary.likelihoods.steps import averaged_cdf
 from covary.parameters import positive
 
 STIRLING = 10.0  # shapes beyond which Stirling's formula has all digits
@@ -107,9 +106,6 @@ class Gamma(AbstractLikelihood):
         centre, spread = rate_moments(self.link, mean, variance)
         with np.errstate(over="ignore"):
             return Moments(centre, spread + (spread + centre * centre) / float(self.shape))
-
-    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
-        return averaged_cdf(self, y, mean, variance)
 
     def latent_values(self, y: np.ndarray) -> np.ndarray:
         return latent(self.link, np.asarray(y, np.float64))

@@ -92,6 +92,9 @@ class Gaussian(AbstractLikelihood):
     def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
         return special.ndtr((y - f) / np.sqrt(float(self.variance)))
 
+    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
+        return special.ndtr((y - mean) / np.sqrt(variance + float(self.variance)))
+
     def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
         return f + np.sqrt(float(self.variance)) * rng.standard_normal(np.shape(f))
 

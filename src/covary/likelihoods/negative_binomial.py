@@ -24,7 +24,6 @@ from covary.likelihoods.rates import (
     rate_moments,
     stirling,
 )
-from covary.likelihoods.steps import averaged_cdf
 from covary.parameters import positive
 
 STIRLING = 10.0  # arguments of log Γ beyond which Stirling's formula has all digits
@@ -123,9 +122,6 @@ class NegativeBinomial(AbstractLikelihood):
         centre, spread = rate_moments(self.link, mean, variance)
         with np.errstate(over="ignore"):
             return Moments(s * centre, s * centre + s * s * (spread * (1 + alpha) + alpha * centre * centre))
-
-    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
-        return averaged_cdf(self, y, mean, variance, size)
 
     def latent_values(self, y: np.ndarray) -> np.ndarray:
         count, size = split(y, y[..., 0] if y.ndim == 2 else y)

@@ -1,4 +1,8 @@
-"""The distribution of an observation as a table made from its log density: for likelihoods without closed forms."""
+"""The distribution of an observation as a table made from its log density: for likelihoods without closed forms.
+
+Densities are tabled on panels around their highest place (positive observations by their logarithm), counts one by one up to
+255 and beyond as a density, where their probabilities change slowly from one to the next.
+"""
 
 from __future__ import annotations
 
@@ -9,93 +13,174 @@ import numpy as np
 
 from covary.likelihoods import quadrature
 
-FIRST, MOST = 256, 2**17  # counts in the first table, and in the largest
-GRID, WIDEST = 401, 1e8  # places tried in the search for the peak of a density, and how far out they reach
+FIRST = 256  # counts that are tabled one by one
+WIDEST = 1e8  # how far panels reach, in widths; and how far from the latent value and from zero the peak is sought
+SIDE = 24  # panels on either side of the peak
+LOGS = 700.0  # logarithms of positive observations lie within ± this
+
+LogProb = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Panels:
+    """A density per row: panels between marks (n, k + 1), and nodes in them with the mass each stands for (n, k, q)."""
+
+    marks: np.ndarray
+    at: np.ndarray
+    mass: np.ndarray
+
+    def below(self, x: np.ndarray) -> np.ndarray:
+        """The mass to the left of x per row: whole panels, and the interpolating polynomial within one."""
+        k = np.clip((self.marks <= x[:, None]).sum(1) - 1, 0, self.mass.shape[1] - 1)
+        rows = np.arange(len(x))
+        left, right = self.marks[rows, k], self.marks[rows, k + 1]
+        t = np.clip((x - left) / np.maximum(right - left, 1e-300), 0.0, 1.0)
+        return self._before()[rows, k] + _part(t, self.mass[rows, k])
+
+    def place(self, mass: np.ndarray) -> np.ndarray:
+        """The inverse of :meth:`below`, by bisection."""
+        before, rows = self._before(), np.arange(len(mass))
+        k = np.clip((before[:, 1:] < mass[:, None]).sum(1), 0, self.mass.shape[1] - 1)
+        inside, goal = self.mass[rows, k], mass - before[rows, k]
+        low, high = np.zeros_like(goal), np.ones_like(goal)
+        for _ in range(40):
+            t = (low + high) / 2
+            short = _part(t, inside) < goal
+            low, high = np.where(short, t, low), np.where(short, high, t)
+        left, right = self.marks[rows, k], self.marks[rows, k + 1]
+        return left + (right - left) * (low + high) / 2
+
+    def _before(self) -> np.ndarray:
+        total = np.cumsum(self.mass.sum(2), axis=1)
+        return np.concatenate([np.zeros((len(total), 1)), total], axis=1)
+
+
+def _part(t: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """The mass on the first part t of a panel, of masses (n, q) at its nodes: Legendre polynomials, integrated."""
+    q = mass.shape[1]
+    nodes, order = quadrature.legendre(q)[0], 2 * np.arange(q) + 1
+    high = np.polynomial.legendre.legvander(2 * t - 1, q)
+    integral = np.concatenate([t[:, None], (high[:, 2:] - high[:, :-2]) / (2 * order[1:])], axis=1)
+    basis = (integral * order) @ np.polynomial.legendre.legvander(2 * nodes - 1, q - 1).T
+    return np.clip((basis * mass).sum(1), 0.0, mass.sum(1))
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Possible observations (n, q) in rising order and the share of the probability that each stands for."""
+    """Shares of the counts 0, 1, … (n, 256) if there are counts, and the shares of panels beyond or instead."""
 
-    y: np.ndarray
-    share: np.ndarray
-    whole: bool
+    support: str
+    shares: np.ndarray
+    panels: Panels | None
 
     @staticmethod
-    def of(support: str, f: np.ndarray, log_prob: Callable[[np.ndarray], np.ndarray]) -> Outcomes:
+    def of(support: str, f: np.ndarray, log_prob: LogProb) -> Outcomes:
         """The table at latent values (n,), from log p as a function of observations (n, q)."""
+        f = np.asarray(f, np.float64)
         if support == "counts":
-            return _counts(len(f), log_prob)
-        return _density(support, np.asarray(f, np.float64), log_prob)
+            return _counts(f, log_prob)
+        panels = _positive(f, log_prob) if support == "positive" else _real(f, log_prob)
+        total = panels.mass.sum((1, 2))
+        return Outcomes(support, np.zeros((len(f), 0)), _scaled(panels, 1 / total))
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance per row."""
-        mean = (self.share * self.y).sum(1)
-        return mean, (self.share * (self.y - mean[:, None]) ** 2).sum(1)
+        n, count = self.shares.shape
+        y, share = np.broadcast_to(np.arange(count, dtype=np.float64), (n, count)), self.shares
+        if self.panels is not None:
+            at = np.exp(self.panels.at) if self.support == "positive" else self.panels.at
+            y = np.concatenate([y, at.reshape(n, -1)], axis=1)
+            share = np.concatenate([share, self.panels.mass.reshape(n, -1)], axis=1)
+        y = np.where(share > 0, y, 0.0)
+        mean = (share * y).sum(1)
+        return mean, (share * (y - mean[:, None]) ** 2).sum(1)
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
-        """P(Y ≤ y) per row; between the nodes of a density by interpolation."""
-        if self.whole:
-            return np.where(self.y <= y[:, None], self.share, 0.0).sum(1)
-        total = np.cumsum(self.share, axis=1)
-        middle = total - 0.5 * self.share  # a node stands for the mass around it
-        return np.array([np.interp(v, at, to, left=0.0, right=1.0) for v, at, to in zip(y, self.y, middle, strict=True)])
+        """P(Y ≤ y) per row."""
+        y = np.asarray(y, np.float64)
+        if self.support == "positive":
+            return np.where(y > 0, self._beyond(np.log(np.maximum(y, 1e-300))), 0.0)
+        if self.support == "real":
+            return self._beyond(y)
+        k = np.floor(y)
+        some = np.where(np.arange(self.shares.shape[1]) <= k[:, None], self.shares, 0.0).sum(1)
+        return some + np.where(k >= self.shares.shape[1], self._beyond(k + 0.5), 0.0)
+
+    def _beyond(self, x: np.ndarray) -> np.ndarray:
+        return np.zeros_like(x) if self.panels is None else self.panels.below(x)
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """One draw per row."""
-        u = rng.random(len(self.y))
-        total = np.cumsum(self.share, axis=1)
-        if self.whole:
-            at = (total < u[:, None]).sum(1)
-            return self.y[np.arange(len(u)), np.minimum(at, self.y.shape[1] - 1)]
-        middle = total - 0.5 * self.share
-        return np.array([np.interp(v, to, at) for v, at, to in zip(u, self.y, middle, strict=True)])
+        u = rng.random(len(self.shares))
+        if self.support != "counts":
+            assert self.panels is not None
+            x = self.panels.place(u)
+            return np.exp(x) if self.support == "positive" else x
+        total = np.cumsum(self.shares, axis=1)
+        few = np.minimum((total < u[:, None]).sum(1), total.shape[1] - 1).astype(np.float64)
+        if self.panels is None:
+            return few
+        return np.where(u < total[:, -1], few, np.round(self.panels.place(u - total[:, -1])))
 
 
-def _counts(rows: int, log_prob: Callable[[np.ndarray], np.ndarray]) -> Outcomes:
-    """0, 1, 2, … until nothing is left."""
-    count = FIRST
-    while True:
-        y = np.broadcast_to(np.arange(count, dtype=np.float64), (rows, count)).copy()
-        share = np.exp(log_prob(y))
-        if count >= MOST or (share.sum(1) > 1 - 1e-12).all() or (share[:, -1] < 1e-15 * share.max(1)).all():
-            return Outcomes(y, share / share.sum(1, keepdims=True), True)
-        count *= 8
+def _counts(f: np.ndarray, log_prob: LogProb) -> Outcomes:
+    """0, 1, 2, … one by one, and if that is not all, panels from 255.5 on."""
+    first = np.broadcast_to(np.arange(FIRST, dtype=np.float64), (len(f), FIRST)).copy()
+    share = np.exp(_finite(log_prob(first)))
+    if (share.sum(1) > 1 - 1e-12).all():
+        return Outcomes("counts", share / share.sum(1, keepdims=True), None)
+    grid = np.broadcast_to(np.geomspace(FIRST, 1e15, 400), (len(f), 400))
+    panels = _around(grid, log_prob, FIRST - 0.5, np.inf, relative=True)
+    scale = 1 / (share.sum(1) + panels.mass.sum((1, 2)))
+    return Outcomes("counts", share * scale[:, None], _scaled(panels, scale))
 
 
-def _density(support: str, f: np.ndarray, log_prob: Callable[[np.ndarray], np.ndarray]) -> Outcomes:
-    """Panels around the highest place, found on a grid over many orders of magnitude around the latent value and zero."""
-    far = np.geomspace(1e-6, WIDEST, GRID // 4)
-    if support == "positive":
-        grid = np.broadcast_to(np.geomspace(1e-12, 1e12, GRID), (len(f), GRID))
-    else:
-        around = np.concatenate([-far[::-1], [0.0], far])
-        grid = np.sort(np.concatenate([np.broadcast_to(around, (len(f), len(around))), f[:, None] + around], axis=1), axis=1)
+def _real(f: np.ndarray, log_prob: LogProb) -> Panels:
+    far = np.geomspace(1e-6, WIDEST, 100)
+    around = np.concatenate([-far[::-1], [0.0], far])
+    both = [np.broadcast_to(around, (len(f), len(around))), f[:, None] + around]
+    return _around(np.sort(np.concatenate(both, axis=1), axis=1), log_prob, -np.inf, np.inf, relative=True)
+
+
+def _positive(f: np.ndarray, log_prob: LogProb) -> Panels:
+    steps = np.linspace(-40.0, 40.0, 161)
+    both = [np.broadcast_to(steps, (len(f), len(steps))), np.clip(f, -600, 600)[:, None] + steps]
+    grid = np.sort(np.concatenate(both, axis=1), axis=1)
+    return _around(grid, lambda x: log_prob(np.exp(x)) + x, -LOGS, LOGS, relative=False)
+
+
+def _around(grid: np.ndarray, log_prob: LogProb, low: float, high: float, *, relative: bool) -> Panels:
+    """Panels around the highest place of a density, which is sought on a grid and then nearer and nearer."""
+    rows = np.arange(len(grid))
     value = _finite(log_prob(np.ascontiguousarray(grid)))
-    for _ in range(3):  # zoom in on the highest place
-        rows = np.arange(len(f))
+    for _ in range(3):
         best = value.argmax(1)
         left, right = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 1, grid.shape[1] - 1)]
-        finer = left[:, None] + (right - left)[:, None] * np.linspace(0, 1, 65)
-        grid, value = finer, _finite(log_prob(finer))
+        grid = left[:, None] + (right - left)[:, None] * np.linspace(0, 1, 65)
+        value = _finite(log_prob(grid))
     best = value.argmax(1)
-    top, high = grid[rows, best], value[rows, best]
-    width = _half_width(top, high, log_prob, support)
-    marks = quadrature.around(top, width, WIDEST * width, panels=24)
-    if support == "positive":
-        marks = np.sort(np.maximum(marks, top[:, None] * 1e-9), axis=1)
-    y, weight = quadrature.fill(marks)
+    top, peak = grid[rows, best], value[rows, best]
+    tries = (
+        np.geomspace(1e-9, 1e8 if relative else 1e2, 120)
+        * (np.maximum(1.0, np.abs(top)) if relative else np.ones(len(top)))[:, None]
+    )
+    fallen = np.ones_like(tries, dtype=bool)
+    for side in (-1, 1):  # how far from the top the log density has fallen by one half, on the side where it falls less soon
+        at = top[:, None] + side * tries
+        inside = (at > low) & (at < high)
+        drop = _finite(log_prob(np.where(inside, at, top[:, None]))) < peak[:, None] - 0.5
+        fallen &= np.where(inside, drop, True)
+    width = tries[rows, np.where(fallen.any(1), fallen.argmax(1), tries.shape[1] - 1)]
+    marks = np.clip(quadrature.around(top, width, WIDEST * width, panels=SIDE), low, high)
+    at, weight = quadrature.fill(marks)
     with np.errstate(divide="ignore"):
-        terms = np.log(weight) + _finite(log_prob(y))
-    share = np.exp(terms - terms.max(1, keepdims=True))
-    return Outcomes(y, share / share.sum(1, keepdims=True), False)
+        mass = np.exp(np.log(weight) + _finite(log_prob(at)))
+    shape = (len(marks), 2 * SIDE, -1)
+    return Panels(marks, at.reshape(shape), mass.reshape(shape))
 
 
-def _half_width(top: np.ndarray, high: np.ndarray, log_prob: Callable[[np.ndarray], np.ndarray], support: str) -> np.ndarray:
-    """How far from the top the log density falls by one half."""
-    tries = np.geomspace(1e-9, WIDEST, 120) * np.maximum(1.0, np.abs(top))[:, None]
-    fallen = _finite(log_prob(top[:, None] + tries)) < high[:, None] - 0.5
-    return tries[np.arange(len(top)), np.where(fallen.any(1), fallen.argmax(1), tries.shape[1] - 1)]
+def _scaled(panels: Panels, scale: np.ndarray) -> Panels:
+    return Panels(panels.marks, panels.at, panels.mass * scale[:, None, None])
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

@@ -52,9 +52,10 @@ def mills(z: np.ndarray) -> Mills:
     z = np.asarray(z)
     with np.errstate(over="ignore"):
         r = np.sqrt(2 / np.pi) / special.erfcx(-z / np.sqrt(2.0))
-    near = np.maximum(z, FAR)
-    excess, third = near + r, np.where(r > 0, r * ((2 * r + near) * (near + r) - 1), 0.0)
-    second, spread = -r * excess, 1 - r * excess
+    near, small = np.maximum(z, FAR), np.minimum(r, 1 - FAR)
+    excess, close = near + small, np.minimum(near, 40.0)  # r is zero beyond
+    third = small * ((2 * small + close) * (small + close) - 1)
+    second, spread = -small * excess, 1 - small * excess
     far = z < FAR
     if far.any():
         x = np.where(far, z, FAR)

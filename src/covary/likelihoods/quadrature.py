@@ -74,23 +74,54 @@ def climb(
     """
     x = np.array(start, np.float64)
     value, slope, curve = slopes(x)
-    length, before = np.ones_like(x), np.zeros_like(x)
+    length, before, worse = np.ones_like(x), np.zeros_like(x), np.zeros(x.shape, bool)
     with np.errstate(all="ignore"):
         for _ in range(steps):
             down = np.maximum(-curve, 1e-300)
             step = slope / down
             size = 1.0 / np.sqrt(down)
-            step = np.where(-curve > 0, step, np.sign(slope) * np.maximum(1.0, np.abs(x)))
+            reach = np.maximum(1.0, np.abs(x))
+            step = np.where(-curve > 0, np.clip(step, -100 * reach, 100 * reach), np.sign(slope) * reach)
             if np.all(np.abs(step) < 1e-3 * size):
                 break
             slow = (step * before > 0) & (np.abs(step) > 0.3 * np.abs(before))  # far out on an exponential: take longer steps
             length, before = np.where(slow, 2 * np.maximum(length, 0.5), 1.0), step
             for _ in range(40):
                 trial = slopes(x + length * step)
-                worse = ~(trial[0] >= value - 1e-12 * np.abs(value)) & (length > 0)
+                worse = ~(trial[0] >= value - 1e-12 * np.abs(value))
                 if not worse.any():
                     break
-                length = np.where(worse, np.where(length > 1e-12, length / 2, 0.0), length)
-            x = x + length * step
+                length = np.where(worse, length / 2, length)
+            x = np.where(worse, x, x + length * step)
             value, slope, curve = slopes(x)
     return x, np.maximum(-curve, 1e-300)
+
+
+def crossing(function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Where a rising function per row passes zero between two ends (Chandrupatla 1997): bisection, or faster where it may.
+
+    >>> crossing(lambda x: x**3 - np.array([8.0, 27.0]), np.zeros(2), np.full(2, 10.0)).round(9)
+    array([2., 3.])
+    """
+    b, a = np.array(low, np.float64), np.array(high, np.float64)
+    fb, fa = function(b), function(a)
+    c, fc = a.copy(), fa.copy()
+    share = np.full_like(a, 0.5)
+    for _ in range(100):
+        x = a + share * (b - a)
+        fx = function(x)
+        same = np.sign(fx) == np.sign(fa)
+        c, fc = np.where(same, a, b), np.where(same, fa, fb)
+        b, fb = np.where(same, b, a), np.where(same, fb, fa)
+        a, fa = x, fx
+        best = np.where(np.abs(fa) < np.abs(fb), a, b)
+        rest = (1e-13 * np.abs(best) + 1e-300) / np.maximum(np.abs(b - a), 1e-300)
+        if ((rest > 0.5) | (fa == 0)).all():
+            break
+        with np.errstate(all="ignore"):
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            curved = (fa / (fb - fa)) * (fc / (fb - fc)) + ((c - a) / (b - a)) * (fa / (fc - fa)) * (fb / (fc - fb))
+        quick = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        share = np.clip(np.where(quick, curved, 0.5), np.minimum(rest, 0.5), 1 - np.minimum(rest, 0.5))
+        share = np.where(np.isfinite(share), share, 0.5)
+    return np.where(np.abs(fa) < np.abs(fb), a, b)

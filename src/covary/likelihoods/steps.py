@@ -8,9 +8,12 @@ import numpy as np
 
 from covary.likelihoods import quadrature
 
+REACH = 8.0  # standard deviations; what lies beyond is 1e-15 of the mass
+COARSE, FINE, NODES = 4, 6, 8  # panels on either side of the mean and of a step, and nodes in each
+
 
 def resolved(
-    mean: np.ndarray, variance: np.ndarray, centre: np.ndarray, width: np.ndarray, panels: int = 6
+    mean: np.ndarray, variance: np.ndarray, centre: np.ndarray, width: np.ndarray, panels: int = FINE
 ) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights (n, q) that average over N(mean, variance), fine around ``centre`` where a function changes.
 
@@ -21,15 +24,15 @@ def resolved(
     0.3085375387
     """
     mean = np.asarray(mean, np.float64)
-    sd = np.maximum(np.sqrt(np.asarray(variance, np.float64)), 1e-150)
-    low, high = mean - quadrature.REACH * sd, mean + quadrature.REACH * sd
-    marks = [quadrature.around(mean, sd, quadrature.REACH * sd)]
+    sd = np.maximum(np.sqrt(np.asarray(variance, np.float64)), 1e-12 * np.maximum(1.0, np.abs(mean)))
+    low, high = mean - REACH * sd, mean + REACH * sd
+    marks = [quadrature.around(mean, sd, REACH * sd, panels=COARSE)]
     for place in np.reshape(centre, (len(mean), -1)).T:
         middle = np.clip(place, low, high)
-        extent = quadrature.REACH * sd + np.abs(middle - mean)
+        extent = REACH * sd + np.abs(middle - mean)
         marks.append(quadrature.around(middle, np.clip(width, 1e-12 * sd, sd), extent, panels=panels))
     marks = np.concatenate(marks, axis=1)
-    f, step = quadrature.fill(np.sort(np.clip(marks, low[:, None], high[:, None]), axis=1))
+    f, step = quadrature.fill(np.sort(np.clip(marks, low[:, None], high[:, None]), axis=1), NODES)
     weight = step * np.exp(-0.5 * ((f - mean[:, None]) / sd[:, None]) ** 2)
     return f, weight / weight.sum(1, keepdims=True)
 

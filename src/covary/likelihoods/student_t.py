@@ -11,7 +11,7 @@ import numpy as np
 from scipy import special
 
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, split
-from covary.likelihoods.steps import averaged_cdf, resolved
+from covary.likelihoods.steps import resolved
 from covary.parameters import positive
 
 LARGE = 1e3  # half degrees beyond which four terms of the series of log Γ(x + ½) − log Γ(x) have all digits
@@ -92,9 +92,6 @@ class StudentT(AbstractLikelihood):
 
     def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
         return Moments(mean, variance + self._variance())
-
-    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
-        return averaged_cdf(self, y, mean, variance)
 
     def starting(self, y: np.ndarray) -> dict[str, float]:
         """A fifth of the spread of y, and four degrees."""

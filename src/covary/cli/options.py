@@ -1,0 +1,228 @@
+"""The options of the command: names, help, choices. Nothing heavy is imported, so that help is quick."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+COLUMNS, LEARNING, OUTPUT = "Columns", "Learning", "Output"
+
+
+class ErrorBarsChoice(StrEnum):
+    """Whether to find error bars."""
+
+    auto = "auto"
+    yes = "yes"
+    no = "no"
+
+    @property
+    def asked(self) -> bool | None:
+        """True, False, or None to judge by the time they take."""
+        return {"auto": None, "yes": True, "no": False}[self.value]
+
+
+class LikelihoodChoice(StrEnum):
+    """What the target is."""
+
+    auto = "auto"
+    classes = "classes"
+    gaussian = "gaussian"
+    student_t = "student_t"
+    laplace = "laplace"
+    heteroscedastic = "heteroscedastic"
+    poisson = "poisson"
+    negative_binomial = "negative_binomial"
+    binomial = "binomial"
+    gamma = "gamma"
+    ordinal = "ordinal"
+
+
+class InferenceChoice(StrEnum):
+    """How the posterior is found."""
+
+    auto = "auto"
+    exact = "exact"
+    laplace = "laplace"
+    ep = "ep"
+
+
+class LinkChoice(StrEnum):
+    """How the latent function of two classes becomes a probability."""
+
+    logit = "logit"
+    probit = "probit"
+
+
+# of several commands --------------------------------------------------------------------------------------------
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv, .txt (tabs), each also .gz; .parquet; - for CSV on stdin.")
+]
+Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object on stdout instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="Print nothing but errors.")]
+Debug = Annotated[bool, typer.Option("--debug", rich_help_panel=OUTPUT, help="Show the traceback of an error.")]
+ErrorBars = Annotated[
+    ErrorBarsChoice,
+    typer.Option(
+        "--error-bars",
+        metavar="auto|yes|no",
+        rich_help_panel=OUTPUT,
+        help="Error bars of the parameters in the summary; auto: if they take less than a minute, or than --max-time.",
+    ),
+]
+DropMissing = Annotated[
+    bool,
+    typer.Option(
+        "--drop-missing", rich_help_panel=COLUMNS, help="Leave out rows with a missing value in a column that is used."
+    ),
+]
+SizeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--size-column",
+        metavar="NAME",
+        rich_help_panel=COLUMNS,
+        help="Column of sizes: the trials behind each number of successes, or the exposure (time, area, people) behind each "
+        "count.",
+        show_default="one each; in predict the column of the same name as in fit",
+    ),
+]
+
+# of fit ---------------------------------------------------------------------------------------------------------
+Target = Annotated[
+    list[str],
+    typer.Option("--target", "-t", metavar="NAMES", rich_help_panel=COLUMNS, help="Column to predict; several as y1,y2."),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAMES", rich_help_panel=COLUMNS, help="Columns to learn from, as a,b,c.", show_default="every other column"
+    ),
+]
+Ignore = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAMES", rich_help_panel=COLUMNS, help="Columns to leave out, as a,b.", show_default="none"),
+]
+NoiseColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=COLUMNS,
+        help="Column of known noise: the standard deviation of each row's target, in the units of the target "
+        "(squared inside). The noise that is learned comes on top.",
+        show_default="none",
+    ),
+]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=COLUMNS,
+        help="Column of weights: a row of weight 2 counts as two equal rows.",
+        show_default="every row once",
+    ),
+]
+Likelihood = Annotated[
+    LikelihoodChoice,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=LEARNING,
+        help="What the target is. auto looks: text, true/false or two different numbers are classes, small whole numbers are "
+        "counts (negative_binomial), all else is gaussian. Also: student_t and laplace (outliers), heteroscedastic (noise that "
+        "varies), poisson, binomial (with --size-column), gamma (positive), ordinal (levels 0, 1, 2, ...), classes.",
+    ),
+]
+Inference = Annotated[
+    InferenceChoice,
+    typer.Option(
+        metavar="auto|exact|laplace|ep",
+        rich_help_panel=LEARNING,
+        help="How the posterior is found; auto: exact under Gaussian noise, else Laplace's method (ep for laplace noise). "
+        "ep is slower and more accurate, for two classes above all.",
+    ),
+]
+Link = Annotated[
+    LinkChoice | None,
+    typer.Option(
+        metavar="logit|probit",
+        rich_help_panel=LEARNING,
+        help="How the function becomes a probability, of two classes.",
+        show_default="logit",
+    ),
+]
+Kernel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT",
+        rich_help_panel=LEARNING,
+        help="Kernel, such as '2*Matern52() + Periodic(period=fixed(1)).on(0)'; .on() counts the inputs from 0.",
+        show_default="Matern52 (of Gaussian noise, or Matern32 where the evidence prefers it; of classes, plus a constant), "
+        "with a length-scale per input",
+    ),
+]
+Restarts = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=LEARNING,
+        min=0,
+        max=1000,
+        help="Further starts of the search.",
+        show_default="as many as GPRegressor or GPClassifier makes by itself",
+    ),
+]
+Seed = Annotated[
+    int, typer.Option(metavar="N", rich_help_panel=LEARNING, min=0, max=2**32 - 1, help="Seed of restarts and subsets.")
+]
+MaxTime = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        rich_help_panel=LEARNING,
+        min=0.0,
+        help="When learning stops and takes the best so far.",
+        show_default="no limit",
+    ),
+]
+ModelOut = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Model file to write.",
+        show_default="the table's name with .covary, in this folder",
+    ),
+]
+
+# of predict -----------------------------------------------------------------------------------------------------
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file that covary fit wrote.")]
+Level = Annotated[float, typer.Option(metavar="SHARE", help="Probability that lower and upper enclose.")]
+Latent = Annotated[
+    bool,
+    typer.Option(
+        "--latent",
+        help="Error bars of the function itself, without the noise of a new value; of two classes, the function behind the "
+        "probability of the second.",
+    ),
+]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAMES", rich_help_panel=COLUMNS, help="Columns of DATA to copy to the output, as a,b.", show_default="none"
+    ),
+]
+KeepAll = Annotated[bool, typer.Option("--keep-all", rich_help_panel=COLUMNS, help="Copy every column of DATA to the output.")]
+TableOut = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Table to write; its suffix decides the format; - is stdout.",
+        show_default="stdout, as CSV",
+    ),
+]

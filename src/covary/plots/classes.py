@@ -1,0 +1,389 @@
+"""Class probabilities with the data: a map for two input columns, curves for one, one panel per input for more."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.interpolate import RectBivariateSpline
+
+from covary._checks import fail
+from covary.plots.fit import BLUE, INK, ORANGE, column_name, spaced
+
+FEW = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe–Ito, without black and yellow
+MANY = ("#332288", "#88CCEE", "#117733", "#CC6677", "#DDCC77", "#AA4499", "#44AA99", "#882255", "#999933", "#777777")  # Tol
+MARKS = "o^sDvPX<>p*"
+DASHES = ("-", "--", "-.", ":")
+SOFT = 0.62  # strength of the colours of a map, so that points stand out
+RANKED = 25  # points along each input while the inputs are ranked
+FINER = 8  # how much finer than its grid a map of several classes is drawn
+
+
+def plot_classes(
+    estimator: Any,
+    ax: Any = None,
+    *,
+    names: Any = None,
+    points: int | None = None,
+    margin: float = 0.05,
+    panels: int = 9,
+) -> Any:
+    """Class probabilities and the data.
+
+    Two input columns: a map, of the probability of the second of two classes with contours at 0.1, 0.5 and 0.9, or of the
+    most probable of several, the paler the less probable. One column: the probability of each class along it. More columns:
+    one panel for each, the one that changes the probabilities most first, the others held at their medians. Two classes
+    have a band that holds the probability itself with 95 %, as the latent function varies.
+
+    Parameters
+    ----------
+    estimator
+        A fitted :class:`~covary.GPClassifier`.
+    ax
+        The axes to draw on, made if None. For three columns or more an array of axes, as many as panels are wanted.
+    names
+        Names of the input columns; those seen in ``fit`` by default.
+    points
+        Points along a curve or along either side of a map: by default 200 and 100 for two classes, 100 and 40 for more.
+    margin
+        How far the picture reaches beyond the data, as a share of their range.
+    panels
+        The most panels to draw.
+    """
+    if points is not None and points < 4:
+        raise fail("plots.plot_classes", f"points is {points}", "give four or more")
+    shown = _Shown.of(estimator, names)
+    columns = shown.x.shape[1]
+    if columns > 2:
+        return _panels(shown, ax, points, margin, panels)
+    if ax is not None and np.size(np.asarray(ax, dtype=object)) != 1:
+        count = np.size(np.asarray(ax, dtype=object))
+        raise fail("plots.plot_classes", f"got {count} axes", "give one for one or two input columns")
+    axes = None if ax is None else np.ravel(np.asarray(ax, dtype=object))[0]
+    if columns == 2:
+        made = (_map if shown.two else _regions)(shown, axes, points, margin)
+    else:
+        made = _curve(shown, axes, points, margin)
+    return made if ax is None else ax
+
+
+class _Shown(NamedTuple):
+    """A classifier and its data, as a picture needs them."""
+
+    estimator: Any
+    x: np.ndarray
+    codes: np.ndarray  # the class of each row, as a number
+    labels: list[str]
+    names: list[str]
+    colours: tuple[str, ...]
+
+    @staticmethod
+    def of(estimator: Any, names: Any) -> _Shown:
+        each = getattr(estimator, "estimators_", None)
+        if each is None:
+            data = estimator.posterior_.data
+            codes = np.asarray(data.y).astype(int)
+        else:  # one against the rest: every model has the same rows
+            data = each[0].posterior_.data
+            codes = np.argmax([np.asarray(e.posterior_.data.y) for e in each], axis=0)
+        x = np.asarray(data.X.x, np.float64)
+        names = getattr(estimator, "feature_names_in_", None) if names is None else names
+        if names is not None and len(names) != x.shape[1]:
+            raise fail("plots.plot_classes", f"got {len(names)} names for {x.shape[1]} input columns", "give one for each")
+        labels = [_label(c) for c in estimator.classes_]
+        colours = FEW if len(labels) <= len(FEW) else MANY
+        colours = tuple(colours[c % len(colours)] for c in range(len(labels)))
+        return _Shown(estimator, x, codes, labels, [column_name(names, i) for i in range(x.shape[1])], colours)
+
+    @property
+    def two(self) -> bool:
+        """Whether there are two classes."""
+        return len(self.labels) == 2
+
+    def rows(self, X: np.ndarray) -> Any:
+        """Rows of inputs under the column names of ``fit``, which scikit-learn asks for."""
+        names = getattr(self.estimator, "feature_names_in_", None)
+        if names is None:
+            return X
+        import pandas as pd
+
+        return pd.DataFrame(X, columns=names)
+
+    def probabilities(self, X: np.ndarray) -> np.ndarray:
+        """Averaged class probabilities (m, C)."""
+        return self.estimator.predict_proba(self.rows(X))
+
+    def interval(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """95 % of the probability of the second of two classes."""
+        return self.estimator.predict_interval(self.rows(X))
+
+
+def _label(value: Any) -> str:
+    whole = isinstance(value, float | np.floating) and value == int(value)
+    return str(int(value)) if whole else str(value)
+
+
+# two inputs ------------------------------------------------------------------------------------------------------
+
+
+def _map(shown: _Shown, ax: Any, points: int | None, margin: float) -> Any:
+    """The probability of the second class."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    u, v, mesh = _mesh(shown, points or 100, margin)
+    p = shown.probabilities(mesh)[:, 1].reshape(len(v), len(u))
+    ends = [_paler(colour, SOFT) for colour in shown.colours]
+    diverging = LinearSegmentedColormap.from_list("classes", [ends[0], "#F7F7F7", ends[1]])
+    given, ax = ax is not None, _axes(ax)
+    drawn = _image(ax, u, v, p, cmap=diverging, vmin=0, vmax=1, interpolation="bilinear")
+    bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 0.1, 0.5, 0.9, 1])
+    bar.ax.set_title(f"P({shown.labels[1]})", fontsize=10)
+    bar.outline.set_visible(False)
+    for level, width in ((0.1, 0.8), (0.5, 2.2), (0.9, 0.8)):
+        bar.ax.axhline(level, color=INK, lw=width)
+        if p.min() < level < p.max():
+            ax.contour(u, v, p, levels=[level], colors=INK, linewidths=width)
+    _dots(shown, ax, given)
+    return ax
+
+
+def _regions(shown: _Shown, ax: Any, points: int | None, margin: float) -> Any:
+    """The most probable class, the paler the less probable, and the borders."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    u, v, mesh = _mesh(shown, points or 40, margin)
+    p = shown.probabilities(mesh).reshape(len(v), len(u), -1)
+    u, v, p = _finer(u, v, p)
+    classes = p.shape[2]
+    least = 1 / classes
+    top, best = p.max(2), p.argmax(2)
+    strength = SOFT * (top - least) / (1 - least)
+    given, ax = ax is not None, _axes(ax)
+    full = np.array([_paler(colour, 1.0) for colour in shown.colours])
+    _image(ax, u, v, 1 - strength[..., None] * (1 - full[best]), interpolation="nearest")
+    for c in np.unique(best):
+        lead = p[..., c] - np.delete(p, c, axis=2).max(2)
+        if lead.min() < 0 < lead.max():
+            ax.contour(u, v, lead, levels=[0.0], colors=INK, linewidths=1.2)
+    greys = LinearSegmentedColormap.from_list("strength", ["white", _paler(INK, SOFT)])
+    bar = ax.figure.colorbar(ScalarMappable(Normalize(least, 1), greys), ax=ax)
+    bar.ax.set_title("P(class)", fontsize=10)
+    _dots(shown, ax, given)
+    return ax
+
+
+def _mesh(shown: _Shown, points: int, margin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    u, v = (spaced(shown.x[:, i], points, margin) for i in range(2))
+    return u, v, np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
+
+
+def _finer(u: np.ndarray, v: np.ndarray, p: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities on a finer grid that holds the first one: log p is smooth, so splines of it do."""
+    logs = np.log(np.maximum(p, 1e-9))
+    a, b = (np.linspace(w[0], w[-1], FINER * (len(w) - 1) + 1) for w in (u, v))
+    fine = np.exp(np.stack([RectBivariateSpline(v, u, logs[..., c])(b, a) for c in range(p.shape[2])], axis=2))
+    return a, b, fine / fine.sum(2, keepdims=True)
+
+
+def _image(ax: Any, u: np.ndarray, v: np.ndarray, values: np.ndarray, **options: Any) -> Any:
+    """An image whose pixels have their centres on the grid."""
+    a, b = (u[1] - u[0]) / 2, (v[1] - v[0]) / 2
+    edges = (u[0] - a, u[-1] + a, v[0] - b, v[-1] + b)
+    drawn = ax.imshow(values, extent=edges, origin="lower", aspect="auto", **options)
+    ax.set_xlim(u[0], u[-1])
+    ax.set_ylim(v[0], v[-1])
+    return drawn
+
+
+def _dots(shown: _Shown, ax: Any, inside: bool) -> None:
+    """The data by colour and shape, the names of the axes, and the legend."""
+    size = float(np.clip(6000 / len(shown.x), 9, 42))
+    for c, label in enumerate(shown.labels):
+        x = shown.x[shown.codes == c]
+        ax.scatter(
+            x[:, 0],
+            x[:, 1],
+            s=size,
+            color=shown.colours[c],
+            marker=MARKS[c % len(MARKS)],
+            edgecolors="white" if shown.two else [_darker(shown.colours[c])],
+            linewidths=0.6,
+            label=label,
+            zorder=3,
+        )
+    ax.set_xlabel(shown.names[0])
+    ax.set_ylabel(shown.names[1])
+    ax.legend(**_place(shown.labels, inside), markerscale=(42 / size) ** 0.5)
+
+
+def _place(labels: list[str], inside: bool) -> dict[str, Any]:
+    """Where a map's legend goes: inside axes that were given, else above them."""
+    if inside:
+        return {"loc": "best", "framealpha": 0.85, "edgecolor": "none", "fontsize": 8}
+    return {"loc": "lower left", "bbox_to_anchor": (0, 1.0), **_in_rows(labels, 64)[1]}
+
+
+def _in_rows(labels: list[str], room: float) -> tuple[int, dict[str, Any]]:
+    """How many rows of about so many characters a legend needs, and its options."""
+    fit = max(1, int(room / (max(len(label) for label in labels) + 6)))
+    rows = -(-len(labels) // fit)
+    close = {"handletextpad": 0.4, "columnspacing": 1.2, "frameon": False, "fontsize": 9}
+    return rows, {"ncols": -(-len(labels) // rows), **close}
+
+
+def _paler(colour: str, strength: float) -> tuple[float, float, float]:
+    """A colour mixed with white."""
+    from matplotlib.colors import to_rgb
+
+    r, g, b = (1 - strength * (1 - part) for part in to_rgb(colour))
+    return r, g, b
+
+
+def _darker(colour: str) -> tuple[float, float, float]:
+    r, g, b = (0.55 * part for part in _paler(colour, 1.0))
+    return r, g, b
+
+
+# one input, and one at a time --------------------------------------------------------------------------------------
+
+
+def _curve(shown: _Shown, ax: Any, points: int | None, margin: float) -> Any:
+    """The probabilities along the only input."""
+    X = spaced(shown.x[:, 0], _along(shown, points), margin)[:, None]
+    curves = _Curves(X, 0, shown.probabilities(X), shown.interval(X) if shown.two else None)
+    given, ax = ax is not None, _axes(ax)
+    _draw(shown, ax, curves)
+    ax.set_ylabel(_axis_name(shown))
+    _legend(ax, given)
+    return ax
+
+
+class _Curves(NamedTuple):
+    """Probabilities as one input varies."""
+
+    X: np.ndarray
+    column: int
+    p: np.ndarray
+    band: tuple[np.ndarray, np.ndarray] | None
+
+
+def _panels(shown: _Shown, ax: Any, points: int | None, margin: float, panels: int) -> Any:
+    """One panel per input, the others at their medians."""
+    import matplotlib.pyplot as plt
+
+    if panels < 1:
+        raise fail("plots.plot_classes", f"panels is {panels}", "give one or more")
+    axes = None if ax is None else np.ravel(np.asarray(ax, dtype=object))
+    order = _ranked(shown, margin)[: panels if axes is None else min(panels, len(axes))]
+    drawn = []
+    for column in order:
+        X = _varied(shown, column, _along(shown, points), margin)
+        drawn.append(_Curves(X, column, shown.probabilities(X), shown.interval(X) if shown.two else None))
+    wide = 1 if len(drawn) == 1 else 2 if len(drawn) in (2, 4) else 3
+    figure = None
+    if axes is None:
+        tall = -(-len(drawn) // wide)
+        size = (max(3.4 * wide, 5.0), 2.5 * tall + 0.9)
+        figure, made = plt.subplots(tall, wide, figsize=size, layout="constrained", sharey=True, squeeze=False)
+        axes = made.ravel()
+        for spare in axes[len(drawn) :]:
+            spare.remove()
+        axes = axes[: len(drawn)]
+    for i, (one, curves) in enumerate(zip(axes, drawn, strict=False)):
+        _draw(shown, one, curves)
+        if figure is None or i % wide == 0:
+            one.set_ylabel(_axis_name(shown))
+    _legend(axes[0], figure is None, figure, 40 * wide)
+    if figure is None:
+        for one in axes[1 : len(drawn)]:
+            one.set_ylim(axes[0].get_ylim())
+        return ax
+    figure.supxlabel("each input by itself, the others at their medians", fontsize=9, color="#555555")
+    return axes
+
+
+def _ranked(shown: _Shown, margin: float) -> list[int]:
+    """The inputs by how far the probabilities move along them; constant ones only where there is nothing else."""
+    varying = [i for i in range(shown.x.shape[1]) if np.ptp(shown.x[:, i]) > 0] or list(range(shown.x.shape[1]))
+    rows = np.concatenate([_varied(shown, i, RANKED, margin) for i in varying])
+    p = shown.probabilities(rows).reshape(len(varying), RANKED, -1)
+    return [varying[i] for i in np.argsort(-np.ptp(p, axis=1).max(1), kind="stable")]
+
+
+def _varied(shown: _Shown, column: int, points: int, margin: float) -> np.ndarray:
+    """Rows where one input runs over its range and the others stay at their medians."""
+    X = np.tile(np.median(shown.x, axis=0), (points, 1))
+    X[:, column] = spaced(shown.x[:, column], points, margin)
+    return X
+
+
+def _along(shown: _Shown, points: int | None) -> int:
+    return points or (200 if shown.two else 100)
+
+
+def _axis_name(shown: _Shown) -> str:
+    return f"P({shown.labels[1]})" if shown.two else "probability"
+
+
+def _draw(shown: _Shown, ax: Any, curves: _Curves) -> None:
+    """The curves of one input, and the data as marks: below, and above for the second of two classes."""
+    x, p = curves.X[:, curves.column], curves.p
+    if curves.band is not None:
+        ax.fill_between(x, *curves.band, color="#777777", alpha=0.3, lw=0, label="95 % interval")
+        ax.plot(x, p[:, 1], color=INK, lw=1.8, label="mean")
+        ax.axhline(0.5, color="#999999", lw=0.8, ls=":", zorder=0.5)
+        places = [-0.06, 1.06]
+        ax.set_ylim(-0.1, 1.1)
+    else:
+        step = min(0.055, 0.4 / p.shape[1])
+        places = -0.02 - step * (np.arange(p.shape[1]) + 0.5)
+        for c, label in enumerate(shown.labels):
+            ax.plot(x, p[:, c], color=shown.colours[c], ls=DASHES[c % len(DASHES)], lw=1.8, label=label)
+        ax.set_ylim(places[-1] - step, 1.03)
+    for c, label in enumerate(shown.labels):
+        seen = shown.x[shown.codes == c, curves.column]
+        options: dict[str, Any] = {"label": f"{label} ({len(seen)})"} if shown.two else {}
+        ax.scatter(
+            seen,
+            np.full(len(seen), places[c]),
+            s=30 if shown.two else 18,
+            marker="|",
+            color=shown.colours[c],
+            linewidths=1.0,
+            alpha=float(np.clip(60 / max(len(seen), 1), 0.25, 0.9)),
+            **options,
+        )
+    ax.set_yticks([0, 0.5, 1])
+    ax.set_xlabel(shown.names[curves.column])
+    ax.margins(x=0)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _legend(ax: Any, inside: bool, figure: Any = None, room: float = 80) -> None:
+    """Curves and marks: above the axes, above all of a figure's, or, in axes that were given, in a strip at their top."""
+    from matplotlib.collections import PathCollection
+    from matplotlib.lines import Line2D
+
+    handles, labels = ax.get_legend_handles_labels()
+    for i, handle in enumerate(handles):
+        if isinstance(handle, PathCollection):  # a longer mark than beside the axis
+            handles[i] = Line2D([], [], ls="", marker="|", ms=10, mew=2, color=handle.get_edgecolor()[0][:3])
+    if figure is not None:
+        figure.legend(handles, labels, loc="outside upper left", **_in_rows(labels, room)[1])
+    elif not inside:
+        ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), **_in_rows(labels, room)[1])
+    else:
+        box = ax.get_window_extent()
+        width, height = (72 / ax.figure.dpi * side for side in (box.width, box.height))  # in points
+        rows, options = _in_rows(labels, width / 5)
+        share = min(0.5, 18 * rows / height)
+        low, high = ax.get_ylim()
+        ax.set_ylim(low, (high - share * low) / (1 - share))
+        ax.legend(handles, labels, loc="upper left", borderaxespad=0.0, **options)
+
+
+def _axes(ax: Any) -> Any:
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(6.6, 5), layout="constrained")[1] if ax is None else ax
