@@ -14,13 +14,14 @@ from benchmarks import measure
 from benchmarks.report import machine, versions, write
 
 SCRIPTS = ("evidence", "grams", "memory", "cold", "fit")
+LONG = ("defaults", "classes", "classes_speed")  # in earnest by themselves: they need tables, or many minutes
 
 
 def main() -> int:
     """Run what was asked for; the exit status is the number of scripts that failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="every script at n = 200, without the peers")
-    parser.add_argument("--only", action="append", choices=SCRIPTS, help="only this script (may be given again)")
+    parser.add_argument("--only", action="append", choices=(*SCRIPTS, *LONG), help="only this script (may be given again)")
     parser.add_argument("--out", type=Path, help="write one page per script, and a README, into this folder")
     parser.add_argument("--wait", type=float, default=0.0, help="wait so long for a quiet machine, each time")
     options = parser.parse_args()
@@ -28,7 +29,7 @@ def main() -> int:
     measure.patience = options.wait
     print(f"{machine()}\n{versions()}\n")
     failed = 0
-    for name in options.only or (*SCRIPTS, *["defaults"] * options.smoke):  # in earnest it takes hours: benchmarks/defaults.py
+    for name in options.only or (*SCRIPTS, *(LONG if options.smoke else ())):
         if options.wait:
             measure.settle()
         began = time.perf_counter()

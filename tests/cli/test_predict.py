@@ -165,6 +165,6 @@ def test_far_away_is_the_prior(call: Call, tmp_path: Path, fitted: Path) -> None
 def test_parts_make_a_whole(call: Call, tmp_path: Path, fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "new.csv", new(23))
     whole = pd.read_csv(io.StringIO(call("predict", fitted / "one.covary", "new.csv").stdout))
-    monkeypatch.setattr("covary.cli.predict.CHUNK", 5)
+    monkeypatch.setattr("covary.cli.answers.CHUNK", 5)
     parts = pd.read_csv(io.StringIO(call("predict", fitted / "one.covary", "new.csv").stdout))
     np.testing.assert_allclose(parts, whole, rtol=1e-10)

@@ -85,6 +85,7 @@ ORDER = [
     "selection.problem",
     "selection.search",
     "selection.learn",
+    "selection.closed_forms",
     "selection",
     "datasets",
     "plots.fit",

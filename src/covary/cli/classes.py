@@ -51,7 +51,7 @@ def labels_of(table: Table, name: str, column: Column, kept: np.ndarray) -> np.n
         if not isinstance(item, str | bytes | Real | Decimal | date):
             where = table.where(int(np.flatnonzero(kept)[row]))
             raise BadData(
-                f"column {shown(name)} of {table.name!r} holds a {type(item).__name__} {where}; give text, true/false or numbers."
+                f"column {shown(name)} of {table.name!r} holds a {type(item).__name__} {where}; give text or whole numbers."
             )
     return np.array([label_text(item) for item in items])
 
@@ -68,10 +68,10 @@ def label_text(label: Any) -> str:
         label = label.decode("utf-8", "replace")
     if isinstance(label, str):
         return " ".join(label.split())
-    if isinstance(label, bool | np.bool_) or not isinstance(label, Real):
+    if isinstance(label, int | np.integer | np.bool_) or not isinstance(label, Real):
         return str(label)
     number = float(label)
-    return str(int(label)) if math.isfinite(number) and number == math.floor(number) else repr(number)
+    return str(int(number)) if math.isfinite(number) and number == math.floor(number) else repr(number)
 
 
 def codes_of(column: Column, classes: np.ndarray) -> np.ndarray:

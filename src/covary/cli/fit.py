@@ -144,18 +144,14 @@ def check_kernel(text: str, columns: int) -> None:
         raise BadUsage(f"--kernel: {sentence(error)}") from None
 
 
-def unfitted(
-    found: Target, asked: Asked, kernel: str | None, seed: int, max_time: float | None, restarts: int | None
-) -> Any:
+def unfitted(found: Target, asked: Asked, kernel: str | None, seed: int, max_time: float | None, restarts: int | None) -> Any:
     """The estimator for a target, with what was asked for."""
     from covary.estimators.classifier import GPClassifier
     from covary.estimators.regressor import GPRegressor
 
     if found.likelihood == "classes":
         how = "laplace" if asked.inference == "auto" else asked.inference
-        estimator: Any = GPClassifier(
-            kernel, inference=how, link=asked.link or "logit", max_time=max_time, random_state=seed
-        )
+        estimator: Any = GPClassifier(kernel, inference=how, link=asked.link or "logit", max_time=max_time, random_state=seed)
     else:
         estimator = GPRegressor(
             kernel, likelihood=found.likelihood, inference=asked.inference, max_time=max_time, random_state=seed
@@ -163,9 +159,7 @@ def unfitted(
     return estimator if restarts is None else estimator.set_params(n_restarts=restarts)
 
 
-def learn_from(
-    estimator: Any, found: Target, table: Table, roles: Roles, values: Any, kept: np.ndarray, progress: Any
-) -> None:
+def learn_from(estimator: Any, found: Target, table: Table, roles: Roles, values: Any, kept: np.ndarray, progress: Any) -> None:
     """Fit the estimator, which then knows its columns by name."""
     options: dict[str, Any] = {}
     if roles.noise is not None:

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError
-from covary.cli.columns import known, names_of, numbers
-from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
-from covary.cli.facts import input_names, target_names
+from covary.cli.answers import Answer, Question, answer_of, output_titles
+from covary.cli.columns import check_sign, known, names_of, numbers
+from covary.cli.doors import BadData, BadUsage, Run
+from covary.cli.facts import input_names, likelihood_name, target_names
 from covary.cli.fit import enable_cache
 from covary.cli.model_file import load_model
 from covary.cli.output import check_table_place, console, write_json, write_table
-from covary.cli.progress import Bar, bar
-from covary.cli.tables import Frame, Table, is_text, read_table, shown
-
-CHUNK = 10_000  # rows predicted between two looks at the clock
+from covary.cli.progress import bar
+from covary.cli.scores import words
+from covary.cli.tables import Frame, Table, read_table, shown
+from covary.cli.targets import SIZED
 
 
 def run_predict(
@@ -30,6 +30,7 @@ def run_predict(
     out: str | None,
     level: float,
     latent: bool,
+    size_column: str | None,
     keep: Sequence[str],
     keep_all: bool,
     drop_missing: bool,
@@ -46,48 +47,46 @@ def run_predict(
     with bar(quiet=quiet or as_json) as progress:
         progress.stage("reading")
         enable_cache()
-        estimator, _ = load_model(model)
+        estimator, made = load_model(model)
         table = read_table(data)
         inputs, targets = input_names(estimator), target_names(estimator)
         _check_columns(table, inputs, model)
         kept_names = table.columns if keep_all else names_of(keep, table)
-        titles = output_titles(targets)
-        _check_clash(kept_names, titles)
-        values, kept = numbers(table, inputs, drop_missing=drop_missing)
-        mean, std = predict_in_parts(estimator, values, latent, progress)
-        scores = score(estimator, table, targets, values, kept, level, (None if latent else (mean, std)), progress)
-    from scipy.special import ndtri
-
-    half = float(ndtri(0.5 + level / 2)) * std
-    parts = {"mean": mean, "std": std, "lower": mean - half, "upper": mean + half}
+        _check_clash(kept_names, output_titles(estimator, targets, latent))
+        sized, notes = size_name(estimator, made, table, size_column)
+        values, kept = numbers(table, list(dict.fromkeys([*inputs, *sized])), drop_missing=drop_missing)
+        size = _sizes(estimator, table, sized, values, kept)
+        asked = Question(estimator, table, targets, values[inputs], kept, level, latent, size, progress)
+        answer = answer_of(asked, scored=not notes)
+        answer.notes[:0] = notes
     frame = table.frame.loc[kept, kept_names].copy()
-    for j, names in enumerate(titles):
-        for name, part in zip(names, ("mean", "std", "lower", "upper"), strict=True):
-            frame[name] = parts[part][:, j]
+    for title, column in answer.columns.items():
+        frame[title] = column
     seconds = time.perf_counter() - began
     if path != "-" or not as_json:
         write_table(frame, path)
     if path != "-":
         run.written.append(path)
+    dropped = int((~kept).sum())
     if as_json:
-        columns = [name for names in titles for name in names]
-        rows = {name: frame[name].to_numpy() for name in columns} if path == "-" else None
         found = {
             "model": model,
             "data": data,
             "out": None if path == "-" else path,
             "rows": len(frame),
-            "rows_dropped": int((~kept).sum()),
+            "rows_dropped": dropped,
             "targets": targets,
             "columns": list(frame.columns),
             "level": level,
             "latent": latent,
-            "scores": scores,
+            "size_column": sized[0] if sized else None,
+            "scores": answer.scores,
+            "notes": answer.notes,
             "seconds": {"all": seconds},
         }
-        write_json(found if rows is None else {**found, "predictions": rows})
+        write_json(found if path != "-" else {**found, "predictions": answer.columns})
     elif not quiet:
-        tell(scores, level, len(frame), int((~kept).sum()), path)
+        tell(answer, level, len(frame), dropped, path)
 
 
 def _check_columns(table: Table, inputs: list[str], model: str) -> None:
@@ -99,97 +98,49 @@ def _check_columns(table: Table, inputs: list[str], model: str) -> None:
         raise BadData(f"{table.name!r} lacks {len(lacking)} of the {len(inputs)} input columns of {model!r}: {few}; add them.")
 
 
-def output_titles(targets: list[str]) -> list[tuple[str, str, str, str]]:
-    """The names of the output columns, four for each target.
-
-    Examples
-    --------
-    >>> output_titles(["y"]), output_titles(["a", "b"])[1]
-    ([('mean', 'std', 'lower', 'upper')], ('b_mean', 'b_std', 'b_lower', 'b_upper'))
-    """
-    heads = [""] if len(targets) == 1 else [f"{name}_" for name in targets]
-    return [(f"{h}mean", f"{h}std", f"{h}lower", f"{h}upper") for h in heads]
-
-
-def _check_clash(kept: Sequence[str], titles: list[tuple[str, str, str, str]]) -> None:
+def _check_clash(kept: Sequence[str], titles: list[list[str]]) -> None:
     clash = [name for names in titles for name in names if name in kept]
     if clash:
         raise BadUsage(f"the kept column {shown(clash[0])} has the name of an output column; rename it, or do not keep it.")
 
 
-def predict_in_parts(estimator: Any, values: Frame, latent: bool, progress: Bar) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation, (rows, targets), with a bar."""
-    began, means, stds = time.perf_counter(), [], []
-    progress.stage("predicting")
-    for start in range(0, len(values), CHUNK):
-        part = values.iloc[start : start + CHUNK]
-        try:
-            mean, std = estimator.predict(part, return_std=True, latent=latent)
-        except MemoryError:
-            raise
-        except CovaryError as error:
-            raise NoAnswer(sentence(error)) from None
-        means.append(np.reshape(mean, (len(part), -1)))
-        stds.append(np.reshape(std, (len(part), -1)))
-        progress.at("predicting", min(1.0, (start + CHUNK) / len(values)), time.perf_counter() - began)
-    mean, std = np.concatenate(means), np.concatenate(stds)
-    if not (np.isfinite(mean).all() and np.isfinite(std).all()):
-        raise NoAnswer("some predictions are not finite; look for inputs far outside the range the model was fitted to.")
-    return mean, std
+# sizes: trials and exposures ------------------------------------------------------------------------------------
+def size_name(estimator: Any, made: dict[str, Any], table: Table, given: str | None) -> tuple[list[str], list[str]]:
+    """The column of sizes, if there is one, and what to say if the model was fitted with sizes and there is none."""
+    name = likelihood_name(estimator)
+    if given is not None:
+        if name not in SIZED:
+            raise BadUsage(f"--size-column goes with counts and binomial successes, not with a model of {name}; leave it out.")
+        return [known(given, table)], []
+    if name not in SIZED or np.ndim(estimator.posterior_.data.y) == 1:
+        return [], []
+    usual = made.get("size column")
+    if isinstance(usual, str) and usual in table.columns:
+        return [usual], []
+    lacks = f"{table.name!r} has no column {shown(usual)}" if isinstance(usual, str) else "no --size-column is given"
+    return [], [f"{lacks}: predictions are for a size of 1, and not scored"]
 
 
-def score(
-    estimator: Any,
-    table: Table,
-    targets: list[str],
-    values: Frame,
-    kept: np.ndarray,
-    level: float,
-    found: tuple[np.ndarray, np.ndarray] | None,
-    progress: Bar,
-) -> dict[str, dict[str, Any]]:
-    """R², RMSE, NLPD and coverage of every target the table holds, over the rows that have a value; noise is included."""
-    from covary import metrics
-
-    out: dict[str, dict[str, Any]] = {}
-    for j, name in enumerate(targets):
-        if name not in table.columns or is_text(table.frame[name]):
-            continue
-        truth = table.frame.loc[kept, name].to_numpy(np.float64, na_value=np.nan)
-        seen = np.isfinite(truth)
-        if not seen.any():
-            continue
-        if found is None:
-            found = predict_in_parts(estimator, values, False, progress)
-        y, mean, std = truth[seen], found[0][seen, j], found[1][seen, j]
-        out[name] = {
-            "rows": int(seen.sum()),
-            "r2": _try(metrics.r2, y, mean),
-            "rmse": _try(metrics.rmse, y, mean),
-            "nlpd": _try(metrics.nlpd, y, mean, std),
-            "coverage": _try(metrics.coverage, y, mean, std, level),
-        }
-    return out
-
-
-def _try(metric: Any, *arguments: Any) -> float | None:
-    """A score, or None where there is none (constant targets have no R²)."""
-    try:
-        return float(metric(*arguments))
-    except CovaryError:
+def _sizes(estimator: Any, table: Table, sized: list[str], values: Frame, kept: np.ndarray) -> np.ndarray | None:
+    if not sized:
         return None
+    size = values[sized[0]].to_numpy()
+    check_sign(table, sized[0], size, kept, positive=True)
+    broken = size != np.floor(size)
+    if likelihood_name(estimator) == "binomial" and broken.any():
+        row = int(np.flatnonzero(broken)[0])
+        where = table.where(int(np.flatnonzero(kept)[row]))
+        raise BadData(f"column {shown(sized[0])} of {table.name!r} is {size[row]:g} {where}; give whole numbers of trials.")
+    return size
 
 
-def tell(scores: dict[str, dict[str, Any]], level: float, rows: int, dropped: int, path: str) -> None:
+def tell(answer: Answer, level: float, rows: int, dropped: int, path: str) -> None:
     """Scores and the place of the predictions, on stderr."""
     out = console(stderr=True)
-    for name, s in scores.items():
-        words = [
-            f"{label} {s[key]:.4g}" for key, label in (("r2", "R²"), ("rmse", "RMSE"), ("nlpd", "NLPD")) if s[key] is not None
-        ]
-        if s["coverage"] is not None:
-            words.append(f"{100 * s['coverage']:.1f} % inside the {100 * level:g} % intervals")
-        out.print(f"{name}: {', '.join(words)} ({s['rows']} rows with a known value)", soft_wrap=True)
+    for name, found in answer.scores.items():
+        out.print(f"{name}: {words(found, level)}", soft_wrap=True)
+    for note in answer.notes:
+        out.print(note, soft_wrap=True)
     if dropped:
         out.print(f"{dropped} rows with missing inputs were left out", soft_wrap=True)
     if path != "-":

@@ -62,7 +62,7 @@ def show_model(
     """Facts, parameters, relevance."""
     out = console()
     out.print(summary.title, style="bold")
-    out.print(facts_table([*extra, *summary.facts]))
+    out.print(facts_table([*extra, *(fact for fact in summary.facts if fact[0] != "classes")]))  # the target's line has them
     out.print()
     out.print(parameters_table(summary.rows))
     _more(out, len(summary.rows))

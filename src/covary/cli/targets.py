@@ -142,10 +142,8 @@ def _numbers(table: Table, roles: Roles, y: np.ndarray, asked: Asked) -> Target 
         kind = "gaussian"
         if roles.size is not None:
             if not _whole(y):
-                raise BadUsage(
-                    f"--size-column goes with counts and binomial successes, but {shown(roles.targets[0])} holds other numbers; "
-                    "leave it out."
-                )
+                what = f"{shown(roles.targets[0])} holds other numbers"
+                raise BadUsage(f"--size-column goes with counts and binomial successes, but {what}; leave it out.")
             kind, other = "negative_binomial", " (override with --likelihood binomial if the sizes are trials)"
         elif roles.noise is None and looks_like_two_classes(y):
             return None

@@ -27,7 +27,7 @@ from covary.sites import Diagonal
 
 LEAST = 1e-10  # the share of a marginal's precision that a cavity must keep
 ROUGHLY = 1e-3  # how far from settled sites may be for their evidence to be of use in a search
-MIXED = 6  # sweeps that are mixed
+NEAR, MIXED = 0.1, 5  # how near the end, in units of the marginals, sweeps are mixed, and how many of them
 PATIENCE, SHORTEST = 4, 0.02  # sweeps without progress before they are damped, and the least share that is taken
 
 
@@ -66,8 +66,8 @@ class EP(AbstractInference):
 
     max_sweeps: int = static(200)
     _: KW_ONLY
-    damping: float = static(1.0, convert=_share("damping"))
-    tolerance: float = static(1e-9)
+    damping: float = static(0.8, convert=_share("damping"))
+    tolerance: float = static(1e-8)
     schedule: str = static("parallel", convert=_schedule)
     power: float = static(1.0, convert=_share("power"))
 
@@ -87,19 +87,20 @@ class EP(AbstractInference):
         if not np.isfinite(value):
             raise NotPositiveDefinite("inference.EP: the sites have no proper evidence here; try inference=Laplace().")
         if memory is not None:
-            if status != "converged" and run.moved > ROUGHLY:  # no step of a search may lean on it
+            if not status.startswith("converged") and run.moved > ROUGHLY:  # no step of a search may lean on it
                 raise NotPositiveDefinite(f"inference.EP: {status}; try inference=Laplace(), or more sweeps.")
             memory["sites"] = (tau, nu)
         extra = {"moments": moments, "run": run}
         return Solved(run.factor, nu, run.factor.alpha(nu), value, status, steps, extra)
 
     def _together(self, run: _Run) -> tuple[str, int]:
-        """Sweeps that update all sites at once; the next sites are mixed from the last few sweeps (Anderson 1965).
+        """Sweeps that update all sites at once, damped; near the end they are mixed from the last few (Anderson 1965).
 
         Many sites that answer to the same direction of f overshoot together, and plain sweeps then circle. Mixing finds the
-        few directions in which they do; where it fails to bring the sites closer, sweeps are damped and mixing starts anew.
+        few directions in which they do, once close enough for straight lines to tell; where sweeps bring the sites no
+        closer, less of each is taken.
         """
-        share, best, worse = self.damping, np.inf, 0
+        share, best, worse, settled = self.damping, np.inf, 0, 0
         kept: list[tuple[np.ndarray, np.ndarray]] = []
         for steps in range(self.max_sweeps + 1):
             here = np.concatenate([run.tau, run.nu])
@@ -110,12 +111,17 @@ class EP(AbstractInference):
                 return "converged", steps
             if steps == self.max_sweeps:
                 break
+            if moved > 2 * best and kept:  # mixing led astray
+                kept = []
             worse = 0 if moved < best else worse + 1
             if worse >= PATIENCE:
                 share, worse, kept = max(SHORTEST, share / 2), 0, []
+            settled = settled + 1 if best < 1e-4 and moved > best / 2 else 0
+            if settled == 25:  # rounding decides from here on
+                return f"converged to {best:.0e}", steps
             best = min(best, moved)
-            kept = [*kept, (here, change)][-MIXED:]
-            step, first = _mixed(kept, scale, share), True
+            kept = [*kept, (here, change)][-MIXED:] if moved < NEAR else []
+            step, first = (_mixed(kept, scale, share) if kept else share * change), True
             while not run.move(*np.split(here + step, 2)):  # no proper posterior: less of it
                 step = share * change if first else step / 4
                 first = False

@@ -368,7 +368,8 @@ def _legend(ax: Any, inside: bool, figure: Any = None, room: float = 80) -> None
     handles, labels = ax.get_legend_handles_labels()
     for i, handle in enumerate(handles):
         if isinstance(handle, PathCollection):  # a longer mark than beside the axis
-            handles[i] = Line2D([], [], ls="", marker="|", ms=10, mew=2, color=handle.get_edgecolor()[0][:3])
+            edge: Any = handle.get_edgecolor()
+            handles[i] = Line2D([], [], ls="", marker="|", ms=10, mew=2, color=edge[0][:3])
     if figure is not None:
         figure.legend(handles, labels, loc="outside upper left", **_in_rows(labels, room)[1])
     elif not inside:

@@ -26,6 +26,7 @@ NEAR = 30.0  # nats below the highest end within which another may still hold mo
 MORE = 0.5  # nats: how much more than the highest another end must hold to be preferred, Laplace's method being rough
 CLEARLY = 2.0  # nats: how much more of the data another model must explain to be preferred
 VALLEY = 0.2  # nats: how far the objective must fall half way between two ends to make them two peaks
+MANY = 60  # parameters beyond which a coarse Hessian, an evaluation for each, costs more than it saves
 LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -119,17 +120,12 @@ def refine(
         coarser, _ = on(below)
         function, note = on(rows)
         peak = peaks[0] if len(peaks) == 1 else _promising(peaks, rows / below, function, note)
-        H = difference_hessian(coarser, peak.end.x, peak.end.gradient, step=1e-2) if peak.H is None else peak.H
-        best, _ = quasi_newton(
-            function,
-            peak.end.x,
-            H * (rows / below),
-            lower=lower,
-            upper=upper,
-            tolerance=GAIN,
-            deadline=deadline,
-            note=note,
-        )
+        common = {"lower": lower, "upper": upper, "tolerance": GAIN, "deadline": deadline, "note": note}
+        if peak.H is None and len(peak.end.x) > MANY:
+            best = lbfgs(function, peak.end.x, **common)
+        else:
+            H = difference_hessian(coarser, peak.end.x, peak.end.gradient, step=1e-2) if peak.H is None else peak.H
+            best, _ = quasi_newton(function, peak.end.x, H * (rows / below), **common)
         peaks = [Peak(best)]
         if rows == levels[-1]:
             plain, _ = function(np.clip(theta0, lower, upper))

@@ -1,0 +1,92 @@
+"""How good predictions are where the table holds the truth: scores, and the words about them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary._checks import CovaryError
+
+
+def of_numbers(y: np.ndarray, mean: np.ndarray, std: np.ndarray, level: float) -> dict[str, Any]:
+    """Scores of measurements with Gaussian error bars."""
+    from covary import metrics
+
+    return {
+        "rows": len(y),
+        "r2": _try(metrics.r2, y, mean),
+        "rmse": _try(metrics.rmse, y, mean),
+        "nlpd": _try(metrics.nlpd, y, mean, std),
+        "coverage": _try(metrics.coverage, y, mean, std, level),
+    }
+
+
+def of_others(y: np.ndarray, mean: np.ndarray, lower: np.ndarray, upper: np.ndarray, log_prob: np.ndarray) -> dict[str, Any]:
+    """Scores under another likelihood: its own log density, and how many values lie inside its own quantiles."""
+    from covary import metrics
+
+    return {
+        "rows": len(y),
+        "r2": _try(metrics.r2, y, mean),
+        "rmse": _try(metrics.rmse, y, mean),
+        "nlpd": None if np.isnan(log_prob).any() else float(-log_prob.mean()),
+        "coverage": float(((lower <= y) & (y <= upper)).mean()),
+    }
+
+
+def of_classes(codes: np.ndarray, p: np.ndarray, classes: np.ndarray, counts: np.ndarray) -> dict[str, Any]:
+    """Scores of class probabilities; ``counts`` are those of training."""
+    from covary import metrics
+
+    labels = classes.tolist()
+    y, named = [labels[i] for i in codes], {"classes": labels}
+    train = dict(zip(labels, counts.tolist(), strict=True))
+    wrong = _try(metrics.errors, y, p, **named)
+    return {
+        "rows": len(codes),
+        "errors": None if wrong is None else int(wrong),
+        "error_rate": _try(metrics.error_rate, y, p, **named),
+        "log_loss": _try(metrics.log_loss, y, p, **named),
+        "information": _try(metrics.information, y, p, train, **named),
+        "brier": _try(metrics.brier, y, p, **named),
+    }
+
+
+def _try(metric: Any, *arguments: Any, **options: Any) -> float | None:
+    """A score, or None where there is none (constant targets have no R²)."""
+    try:
+        return float(metric(*arguments, **options))
+    except CovaryError:
+        return None
+
+
+def possible(likelihood: Any, y: np.ndarray, size: np.ndarray | None) -> np.ndarray:
+    """Which values an observation under this likelihood can take."""
+    whole = (y >= 0) & (y == np.floor(y))
+    if likelihood.support == "counts":
+        trials = type(likelihood).__name__ == "Binomial"
+        return whole & (y <= (1.0 if size is None else size)) if trials else whole
+    if likelihood.support == "labels":
+        return whole & (y < likelihood.levels)
+    return y > 0 if likelihood.support == "positive" else np.isfinite(y)
+
+
+def words(s: dict[str, Any], level: float) -> str:
+    """Scores on one line.
+
+    Examples
+    --------
+    >>> words({"rows": 9, "r2": 0.5, "rmse": 2.0, "nlpd": None, "coverage": 1.0}, 0.95)
+    'R² 0.5, RMSE 2, 100.0 % inside the 95 % intervals (9 rows with a known value)'
+    """
+    if "errors" in s:
+        out = [] if s["errors"] is None else [f"{s['errors']} error{'s' * (s['errors'] != 1)} ({100 * s['error_rate']:.1f} %)"]
+        named = (("log_loss", "log loss {:.4g}"), ("information", "information {:.4g} bits"), ("brier", "Brier {:.4g}"))
+        kind = "class"
+    else:
+        out, named, kind = [], (("r2", "R² {:.4g}"), ("rmse", "RMSE {:.4g}"), ("nlpd", "NLPD {:.4g}")), "value"
+    out += [text.format(s[key]) for key, text in named if s[key] is not None]
+    if s.get("coverage") is not None:
+        out.append(f"{100 * s['coverage']:.1f} % inside the {100 * level:g} % intervals")
+    return f"{', '.join(out)} ({s['rows']} rows with a known {kind})"
