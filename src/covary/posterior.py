@@ -126,7 +126,8 @@ class Posterior:
             moments = likelihood.predictive(f.mean, f.variance)
             joint = None if f.covariance is None else f.covariance + np.diag(moments.variance - f.variance)
             return Spread(moments.mean, moments.variance, joint)
-        return Observed(*likelihood.predictive(f.mean, f.variance, size), likelihood, f, size)
+        moments = likelihood.predictive(f.mean, f.variance, size)
+        return Observed(moments.mean, moments.variance, likelihood, f, size)
 
     def leave_one_out(self) -> LeftOut:
         r"""What the other rows say of each row, without fitting again.

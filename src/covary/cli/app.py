@@ -81,10 +81,12 @@ def fit(
 ) -> None:
     """Learn from a table and write a model file.
 
-    Every column but the target is an input unless --inputs or --ignore say otherwise; all must be numbers or true/false.
-    The target may also be a class: text, true/false, or a column of two different numbers such as 0 and 1; the model then
-    gives the probability of every class. Small whole numbers from 0 up are taken for counts. What the target was taken for
-    is said; --likelihood takes it for something else.
+    Every column but the target is an input unless --inputs or --ignore say
+    otherwise; inputs are numbers or true/false. The target may also be a class
+    (text, true/false, or two different whole numbers such as 0 and 1): the model
+    then gives the probability of every class. Small whole numbers from 0 up are
+    taken for counts. What the target is taken for is said, and --likelihood
+    takes it for something else.
     """
     with door(debug) as run:
         from covary.cli.fit import run_fit

@@ -198,7 +198,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         """One model of two classes for each class against the rest."""
         self.estimators_ = []
         for c in range(len(self.classes_)):
-            one = clone(self).set_params(class_weight=None)
+            one: Any = clone(self)
+            one.set_params(class_weight=None)
             if isinstance(self.kernel, list | tuple):
                 raise fail(self._who, "kernel is a list", "give one kernel with multi_class='one_vs_rest'")
             self.estimators_.append(one.fit(X, codes == c, sample_weight=weight))

@@ -46,7 +46,7 @@ class BlocksFactor:
         if L is None:
             raise NotPositiveDefinite("gram.Dense: I + Cᵀ K C has no Cholesky factor; the kernel is not positive definite.")
         self.root = L
-        self._inverse: np.ndarray | None = None
+        self._inverse: Any = None
 
     def _stack(self, v: np.ndarray) -> np.ndarray:
         return v.T.reshape(self.n * self.L)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import NotPositiveDefinite
+from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
 from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
@@ -90,6 +90,13 @@ class Laplace(AbstractInference):
         """Where the search begins: at the weights of the last one where the mode is unique and they are better than zero."""
         zero = view.start()
         best = view.log_prob(zero)
+        if not np.isfinite(best):
+            name = type(view.likelihood).__name__
+            raise fail(
+                "inference.Laplace",
+                f"the observations are impossible under {name} where f is the prior mean",
+                "give the prior another mean, such as mean='constant'",
+            )
         a = None if memory is None else memory.get("weights")
         if a is None or a.shape != zero.shape or bound.basis is not None or not view.likelihood.log_concave:
             return zero, zero, best
