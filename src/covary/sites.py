@@ -4,8 +4,9 @@ Every inference ends in Gaussian sites, and the gram multiplies them with the pr
 
 - *Observed* sites, :class:`Noise`: N(r | f, S). The shift handed to the gram is the residual r itself; zeros in S are
   allowed (noise-free data).
-- *Natural* sites, :class:`Diagonal`, :class:`Blocks` and :class:`Softmax`: exp(bᵀf − ½ fᵀW f). The shift is b, the precision-weighted
-  target; zeros in W are allowed (rows that say nothing), and negative entries where the likelihood is not log-concave.
+- *Natural* sites, :class:`Diagonal`, :class:`Blocks` and :class:`Softmax`: exp(bᵀf − ½ fᵀW f). The shift is b, the
+  precision-weighted target; zeros in W are allowed (rows that say nothing), and negative entries where the likelihood is
+  not log-concave.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from covary import GPRegressor
+from covary import GPClassifier, GPRegressor
 from covary.kernels import Matern12, Matern52, SquaredExponential
 
 RNG = np.random.default_rng(11)
@@ -25,8 +25,8 @@ QUICK = {"n_restarts": 0, "random_state": 0}
 
 
 @pytest.mark.filterwarnings("ignore")  # the checks themselves feed lists, renamed columns and the like
-@parametrize_with_checks([GPRegressor()])
-def test_every_check_of_scikit_learn(estimator: GPRegressor, check) -> None:
+@parametrize_with_checks([GPRegressor(), GPClassifier()])
+def test_every_check_of_scikit_learn(estimator, check) -> None:
     check(estimator)
 
 

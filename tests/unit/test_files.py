@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from covary import GPRegressor, load, save
+from covary import GPClassifier, GPRegressor, load, save
 from covary._checks import CovaryError
 from covary.distributions import Gamma, LogNormal
 from covary.files import BadFile
@@ -271,6 +271,40 @@ def test_hostile_files_are_refused_in_one_sentence(name: str, plain: GPRegressor
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
+
+
+@pytest.fixture(scope="module")
+def classes() -> GPClassifier:
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 2))
+    return GPClassifier(random_state=0).fit(X, np.digitize(X[:, 0], [-0.4, 0.4]))
+
+
+HOSTILE_CLASSES = {
+    "one class": (page(classes__labels=[1]), "the classes"),
+    "a class twice": (page(classes__labels=[0, 1, 1]), "the classes"),
+    "labels of objects": (page(classes__type="|O"), "the classes"),
+    "code for a label": (page(classes__labels=[0, 1, {"a": 1}]), "neither text nor a number"),
+    "unknown likelihood": (page(model__likelihood__type="Evil"), "'Evil' is not known"),
+    "strange structure": (page(model__likelihood__structure={"classes": [1]}), "strange structure"),
+    "unknown inference": (page(inference__type="Evil"), "'Evil' is not known"),
+    "fewer latents": (page(model__likelihood__structure={"classes": 2}), "cannot be used"),
+    "probabilities above one": (array("sites", np.full((30, 3), 2.0)), "the sites"),
+    "other sites": (array("sites", np.full((30, 3), 1 / 3)), "does not agree with itself"),
+    "other shift": (array("shift", np.zeros(30)), "another shape or type than its page says"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_CLASSES)
+def test_hostile_classifiers_are_refused_in_one_sentence(name: str, classes: GPClassifier, tmp_path: Path) -> None:
+    change, message = HOSTILE_CLASSES[name]
+    classes.save(tmp_path / "good.covary")
+    path = tmp_path / "bad.covary"
+    path.write_bytes(rewrite(tmp_path / "good.covary", change))
+    with pytest.raises(BadFile) as caught:
+        load(path)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_zip_bomb_is_refused_before_it_is_opened(plain: GPRegressor, tmp_path: Path) -> None:

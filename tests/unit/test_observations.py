@@ -355,18 +355,22 @@ def test_update_adds_rows_and_keeps_the_hyperparameters(name: str) -> None:
         model.update(X[:2], y[:2], noise_variance=[0.1, 0.1], **size(name))
 
 
-def test_update_knows_of_sizes() -> None:
+def test_update_takes_sizes_as_fit_does() -> None:
     model = GPRegressor(HELD, likelihood="binomial", fixed="*").fit(X[:40], SEEN["binomial"][:40], size=TRIALS)
     model.update(X[40:42], [1, 0])  # of one trial each
-    model.update(X[42:44], [[2, 5], [3, 5]])  # successes and trials, as fit takes them too
-    np.testing.assert_array_equal(model.posterior_.data.y[-4:], [[1, 1], [0, 1], [2, 5], [3, 5]])
+    np.testing.assert_array_equal(model.posterior_.data.y[-2:], [[1, 1], [0, 1]])
     with pytest.raises(CovaryError, match=r"GPRegressor\.update: the number of successes is 9 at row 0"):
         model.update(X[40:41], [9], size=TRIALS)
-    poisson = GPRegressor(HELD, likelihood="poisson", fixed="*").fit(X[:40], SEEN["poisson"][:40])
-    poisson.update(X[40:42], [3, 4], size=2.0)  # those before have an exposure of one
-    np.testing.assert_array_equal(poisson.posterior_.data.y[-3:], [[SEEN["poisson"][39], 1], [3, 2], [4, 2]])
+    model.update(X[42:44], [[2, 5], [3, 5]])  # rows (successes, trials)
+    np.testing.assert_array_equal(model.posterior_.data.y[-2:], [[2, 5], [3, 5]])
+
+
+def test_update_takes_sizes_where_those_before_had_none() -> None:
+    model = GPRegressor(HELD, likelihood="poisson", fixed="*").fit(X[:40], SEEN["poisson"][:40])
     with pytest.raises(CovaryError, match=r"GPRegressor\.update: y is -1 at row 1"):
-        poisson.update(X[40:42], [3, -1])
+        model.update(X[40:42], [3, -1])
+    model.update(X[40:42], [3, 4], size=2.0)  # those before have an exposure of one
+    np.testing.assert_array_equal(model.posterior_.data.y[-3:], [[SEEN["poisson"][39], 1], [3, 2], [4, 2]])
 
 
 @pytest.mark.parametrize("name", OTHER)
