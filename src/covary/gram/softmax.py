@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from covary._checks import NotPositiveDefinite, fail
 from covary.data import Inputs
@@ -53,6 +54,7 @@ class SoftmaxFactor:
         if M is None:
             raise NotPositiveDefinite("gram.Dense: class probabilities are numerically 0 or 1; lower the kernel's variance.")
         self.M = M
+        self._halves: list[np.ndarray] | None = None
         self.log_determinant = determinant + 2 * np.log(np.diagonal(M)).sum() - np.log(self.weight).sum()
 
     def apply_W(self, v: np.ndarray) -> np.ndarray:
@@ -89,9 +91,33 @@ class SoftmaxFactor:
         """log det(I + K W)."""
         return self.log_determinant
 
+    def halves(self) -> list[np.ndarray]:
+        """M^(−½) E_c of every class: what couples the classes."""
+        if self._halves is None:
+            self._halves = [Lapack.half_solve(self.M, E) for E in self.E]
+        return self._halves
+
     def variance(self) -> np.ndarray:
         """The posterior covariance between classes at every training row: (n, C, C)."""
-        return self.covariances(self.K, [np.diagonal(K) for K in self.K])
+        half = [H @ self.K[c] for c, H in enumerate(self.halves())]
+        out = np.empty((self.n, self.C, self.C))
+        for c in range(self.C):
+            for e in range(c + 1):
+                out[:, c, e] = out[:, e, c] = np.einsum("ij,ij->j", half[c], half[e])
+            out[:, c, c] += self._alone(c)
+        return out
+
+    def _alone(self, c: int) -> np.ndarray:
+        """diag(K_c − K_c E_c K_c) = (1 − diag B⁻¹)/D where the row says something of the class; elsewhere as it stands."""
+        D, K = self.weight * self.pi[:, c], self.K[c]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = 1 - np.diagonal(self.E[c]) / D
+            out = rest / D
+        quiet = np.flatnonzero(~(rest >= 1e-3))
+        if len(quiet):
+            Ks = K[:, quiet]
+            out[quiet] = K[quiet, quiet] - np.einsum("ij,ij->j", Ks, self.E[c] @ Ks)
+        return out
 
     def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
         """Posterior covariance between classes at m points, from K(X, X*) and k(x*, x*) of every class (eq. 3.43)."""
@@ -115,21 +141,23 @@ class SoftmaxFactor:
             sm = self.sigma(bars.mean)
             u = bars.mean - self.apply_W(sm)
             shift_bar = shift_bar + sm
-        grads = []
-        for c in range(self.C):
-            G = -q * np.outer(a[:, c], a[:, c])
-            if l:
-                half = Lapack.half_solve(self.M, self.E[c])
-                G += l * (self.E[c] - half.T @ half)
-            if u is not None:
-                G += 0.5 * (np.outer(u[:, c], a[:, c]) + np.outer(a[:, c], u[:, c]))
-            grads.append(G)
-        if len(bound.kernels) == 1:
-            total = np.sum(grads, axis=0)
-            kernel_bar: Any = tiles.pull_gram(bound.kernels[0], bound.X, total)
-        else:
-            kernel_bar = tuple(tiles.pull_gram(k, bound.X, G) for k, G in zip(bound.kernels, grads, strict=True))
-        return Pulled(kernel_bar, shift_bar, None)
+        left = [-q * a[:, [c]] if u is None else np.stack([-q * a[:, c], u[:, c]], axis=1) for c in range(self.C)]
+        right = [a[:, [c]] if u is None else np.stack([a[:, c], a[:, c]], axis=1) for c in range(self.C)]
+        if len(bound.kernels) > 1:
+            pulled = [
+                tiles.pull_gram(k, bound.X, self._own_inverse(c), l, left[c], right[c]) for c, k in enumerate(bound.kernels)
+            ]
+            return Pulled(tuple(pulled), shift_bar, None)
+        total = self._own_inverse(0)
+        for c in range(1, self.C):
+            total += self._own_inverse(c)
+        both = np.concatenate(left, axis=1), np.concatenate(right, axis=1)
+        return Pulled(tiles.pull_gram(bound.kernels[0], bound.X, total, l, *both), shift_bar, None)
+
+    def _own_inverse(self, c: int) -> np.ndarray:
+        """R_cc = E_c − E_c M⁻¹ E_c, its lower triangle, in a new buffer."""
+        (syrk,) = linalg.get_blas_funcs(("syrk",), (self.E[c],))
+        return syrk(-1.0, self.halves()[c], beta=1.0, c=self.E[c].copy(order="F"), trans=1, lower=1, overwrite_c=1)
 
     def conditional(self, bound: Any, alpha: np.ndarray, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
         """Latent means (m, C) and covariances (m, C, C) at new inputs (R&W, algorithm 3.4, restored)."""

@@ -13,6 +13,8 @@ from covary.gram.base import AbstractBound, AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
 from covary.inference.exact import Exact
+from covary.likelihoods.gaussian import Gaussian
+from covary.likelihoods.softmax import Softmax
 from covary.model import Model
 from covary.posterior import Posterior
 
@@ -25,8 +27,20 @@ def bind(who: str, model: Any, data: Any, gram: AbstractGram, workspace: dict[st
         raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
     model.prior.check(data.X)
     if isinstance(gram, Dense) and workspace is None:  # whoever lends a buffer has asked before
-        check_memory(who, 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
+        check_dense(who, model, data)
     return gram.bind(model.prior.kernels, data.X, model.prior.basis, workspace)
+
+
+def check_dense(who: str, model: Any, data: Data) -> None:
+    """Refuse what cannot fit: the n × n buffers that a likelihood needs at its peak."""
+    latents, kernels = model.likelihood.latents, len(model.prior.kernels)
+    if isinstance(model.likelihood, Gaussian):
+        buffers = 2
+    elif isinstance(model.likelihood, Softmax):
+        buffers = kernels + 3 * latents + 2
+    else:
+        buffers = kernels + (4 if latents == 1 else 4 * latents**2)
+    check_memory(who, buffers * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
 
 
 def as_model(value: Any) -> Any:

@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError, fail
-from covary._memory import check_memory
 from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
-from covary.inference.condition import as_model, bind
+from covary.inference.condition import as_model, bind, check_dense
 from covary.inference.exact import Exact
 from covary.kernels.tiles import tile_size
 from covary.model import Model
@@ -170,7 +169,7 @@ def learn(
     model = as_model(model)
     bind("learn", model, data.take(slice(0, 1)) if isinstance(data, Data) else data, gram)  # the checks, before any work
     if isinstance(gram, Dense):
-        check_memory("learn", 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
+        check_dense("learn", model, data)
     model = spread_equal(model)
     attached = Priors(model, priors)
     natural = spread_equal(starting_values(model, data))
