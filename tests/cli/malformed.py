@@ -106,6 +106,32 @@ def word_target(rng: Random) -> bytes:
 
 
 @kind
+def label_target(rng: Random) -> bytes:
+    sets = [
+        ["a", "b", "c"],
+        ["True", "false", ""],
+        ["1", "yes", "2"],
+        ["no ", " no", "NO"],
+        ["0", "1", "NA"],
+        ["x"],
+        ["-1", "1"],
+    ]
+    chosen = sets[int(rng.integers(0, len(sets)))]
+    cells = good(rng)
+    for row in cells[1:]:
+        row[2] = str(rng.choice(chosen))
+    return text(cells).encode()
+
+
+@kind
+def count_target(rng: Random) -> bytes:
+    cells = good(rng)
+    for row in cells[1:]:
+        row[2] = str(rng.poisson(3.0)) + ".0" * int(rng.random() < 0.3)
+    return spoil(rng, cells, ["", "12", "-1", "1e3", "x", "0.5"], most=2, column=2)
+
+
+@kind
 def huge(rng: Random) -> bytes:
     return spoil(rng, good(rng), ["1e300", "-1e308", "1e155", "9" * 60, "1e90", "-1e60"])
 

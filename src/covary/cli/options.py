@@ -130,7 +130,7 @@ Likelihood = Annotated[
         rich_help_panel=LEARNING,
         help="What the target is. auto looks: text, true/false or two different whole numbers are classes, small whole "
         "numbers are counts (negative_binomial), all else is gaussian. Also: student_t and laplace (outliers), heteroscedastic "
-        "(noise that varies), poisson, binomial (with --size-column), gamma (positive), ordinal (levels 0, 1, 2, ...), classes.",
+        "(noise that varies), poisson, binomial (with --size-column), gamma (positive), ordinal (levels 0, 1, ...), classes.",
     ),
 ]
 Inference = Annotated[

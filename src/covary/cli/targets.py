@@ -168,7 +168,8 @@ def class_words(classes: Any, counts: Any) -> str:
     >>> class_words(["No", "Yes"], [132, 68])
     '2 classes (No 132, Yes 68)'
     """
-    parts = [f"{label_text(c)} {n:g}" for c, n in zip(classes, counts, strict=True)]
+    names = [label_text(c) for c in classes]
+    parts = [f"{c if len(c) <= 40 else c[:37] + '...'} {n:g}" for c, n in zip(names, counts, strict=True)]
     more = f" and {len(parts) - 10} more" if len(parts) > 10 else ""
     return f"{len(parts)} class{'es' * (len(parts) > 1)} ({', '.join(parts[:10])}{more})"
 
