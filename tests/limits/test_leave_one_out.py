@@ -64,5 +64,5 @@ def test_several_latent_functions_say_what_to_do() -> None:
     post = condition(
         Model(GP(KERNEL), likelihood=Softmax(3)), Data(X, np.digitize(F, [-0.5, 0.5]).astype(float)), inference=Laplace()
     )
-    with pytest.raises(CovaryError, match="cross-validate with covary.metrics"):
+    with pytest.raises(CovaryError, match=r"cross-validate with covary\.metrics"):
         post.leave_one_out()

@@ -152,6 +152,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         if len(self.classes_) > 2 and self.multi_class == "one_vs_rest":
             return self._fit_each(X, codes, weight)
         two = len(self.classes_) == 2
+        if not two and self.link == "probit":
+            what = f"link is 'probit' but y has {len(self.classes_)} classes, whose softmax is a logit"
+            raise fail(self._who, what, "leave link out, or use multi_class='one_vs_rest'")
         likelihood = Bernoulli(self.link) if two else Softmax(len(self.classes_))
         data = Data(X, codes.astype(np.float64), None, weight).merge()
         self._fit(self._start(data, likelihood), data, self._inference(likelihood))

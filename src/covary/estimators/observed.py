@@ -20,6 +20,8 @@ from covary.likelihoods import (
 )
 from covary.likelihoods.base import AbstractLikelihood
 
+MOST_LEVELS = 50
+
 NAMES: dict[str, Any] = {
     "gaussian": Gaussian,
     "student_t": StudentT,
@@ -43,5 +45,7 @@ def named_likelihood(who: str, likelihood: Any, y: np.ndarray) -> AbstractLikeli
         levels = np.unique(y)
         if len(levels) < 2 or (levels != np.floor(levels)).any() or levels[0] < 0:
             raise fail(who, "an ordinal y needs levels 0, 1, 2, ...", "number the levels from 0")
+        if levels[-1] >= MOST_LEVELS:
+            raise fail(who, f"an ordinal y has levels up to {levels[-1]:g}", f"number them from 0, {MOST_LEVELS} at most")
         return Ordinal.of(int(levels[-1]) + 1)
     return NAMES[likelihood]()

@@ -37,8 +37,8 @@ class Summary:
     rows: tuple[Row, ...]
 
     @staticmethod
-    def of(estimator: Any) -> Summary:
-        """The summary of a fitted estimator."""
+    def of(estimator: Any, names: Any = None) -> Summary:
+        """The summary of a fitted estimator; ``names`` of its columns where it does not know them itself."""
         if hasattr(estimator, "estimators_"):
             return _of_each(estimator)
         post, learned, model = estimator.posterior_, estimator.learned_, estimator.model_
@@ -55,7 +55,7 @@ class Summary:
             )
         facts += [("note", text) for text in _notes(estimator, classes)]
         title = "Gaussian-process classification" if classes else "Gaussian-process regression"
-        return Summary(title, tuple(facts), tuple(_rows(estimator)))
+        return Summary(title, tuple(facts), tuple(_rows(estimator, names)))
 
     def __str__(self) -> str:
         wide = max(len(k) for k, _ in self.facts)
@@ -88,7 +88,7 @@ def _of_each(estimator: Any) -> Summary:
     """The summary of one model per class against the rest."""
     rows, facts = [], [("classes", _classes_text(estimator)), ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}")]
     for label, one in zip(estimator.classes_, estimator.estimators_, strict=True):
-        inside = Summary.of(one)
+        inside = Summary.of(one, getattr(estimator, "feature_names_in_", None))
         facts += [(f"{label}: {name}", text) for name, text in inside.facts if name in ("log evidence", "learning", "note")]
         rows += [Row(f"{label}: {r.name}", r.value, r.error, r.note) for r in inside.rows]
     return Summary("Gaussian-process classification, one against the rest", tuple(facts), tuple(rows))
@@ -171,10 +171,10 @@ def _short_kernel(kernel: Any) -> str:
     return re.sub(r"(?<!\*\* )(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
 
 
-def _rows(estimator: Any) -> list[Row]:
+def _rows(estimator: Any, names: Any = None) -> list[Row]:
     learned = estimator.learned_
     errors = learned.log_errors if learned is not None else {}
-    names = getattr(estimator, "feature_names_in_", None)
+    names = getattr(estimator, "feature_names_in_", names)
     boxes = _edges(learned) if learned is not None else {}
     out = []
     for path, p in parameters(estimator.model_).items():

@@ -9,15 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import fail
-from covary._module import without_marks
-from covary._precision import cast
 from covary.data import Data
 from covary.inference.base import observations, zeros_like
-from covary.kernels.tiles import map_rows, pull_rows
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
 from covary.sites import Blocks, Diagonal, Softmax
 
@@ -127,20 +123,25 @@ class Coupled:
         self.likelihood, self.y = likelihood, y
         self.mean = mean[:, None] * likelihood.has_mean
         self.weight = np.ones(len(mean)) if weight is None else weight
-
-    def _bare(self) -> Any:
-        return cast(without_marks(self.likelihood), self.mean.dtype)
+        self._at: tuple[Any, Any] | None = None
 
     def start(self) -> np.ndarray:
         return np.zeros_like(self.mean)
 
+    def at(self, g: np.ndarray) -> Any:
+        """Value, slopes and curvatures at g; those of the last place asked about are kept."""
+        if self._at is None or self._at[0] is not g:
+            self._at = (g, self.likelihood.coupled(self.y, self.mean + g))
+        return self._at[1]
+
     def log_prob(self, g: np.ndarray) -> float:
-        value = float((self.weight * map_rows(_values, self._bare(), self.mean + g, self.y)).sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float((self.weight * self.at(g).log_prob).sum())
         return value if np.isfinite(value) else -np.inf
 
     def sites(self, g: np.ndarray, *, signed: bool) -> tuple[np.ndarray, Blocks]:
-        first, fisher = map_rows(_first_and_fisher, self._bare(), self.mean + g, self.y)
-        return self.weight[:, None] * first, Blocks(self.weight[:, None, None] * fisher)
+        found = self.at(g)
+        return self.weight[:, None] * found.first, Blocks(self.weight[:, None, None] * found.fisher)
 
     def curvature(self, sites: Blocks, v: np.ndarray) -> np.ndarray:
         return np.einsum("nij,nj->ni", np.asarray(sites.precision), v)
@@ -152,9 +153,8 @@ class Coupled:
         gives (I + HK)⁻¹ s, the cotangent of K (R&W, eq. 5.24).
         """
         f = self.mean + g
-        covariance = self.weight[:, None, None] * factor.variance()
-        s = map_rows(_trace_slope, self._bare(), f, covariance)
-        H = -self.weight[:, None, None] * map_rows(_second, self._bare(), f, self.y)
+        s = self.likelihood.information_slope(f, -0.5 * self.weight[:, None, None] * factor.variance())
+        H = -self.weight[:, None, None] * self.at(g).second
         n, latents = f.shape
         A = np.eye(n * latents)
         for i in range(latents):
@@ -164,32 +164,4 @@ class Coupled:
         return u + factor.apply_W(factor.apply_K(u))
 
     def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
-        w = self.weight
-        rows = (self.mean + g, self.y, sm, factor.variance())
-        return pull_rows(_likelihood_terms, self._bare(), rows, w)
-
-
-def _values(likelihood: Any, f: Any, y: Any) -> Any:
-    return jax.vmap(likelihood.log_prob)(y, f)
-
-
-def _first_and_fisher(likelihood: Any, f: Any, y: Any) -> Any:
-    return jax.vmap(jax.grad(likelihood.log_prob, argnums=1))(y, f), jax.vmap(likelihood.fisher)(f)
-
-
-def _second(likelihood: Any, f: Any, y: Any) -> Any:
-    return jax.vmap(jax.hessian(likelihood.log_prob, argnums=1))(y, f)
-
-
-def _trace_slope(likelihood: Any, f: Any, covariance: Any) -> Any:
-    return jax.vmap(jax.grad(lambda v, c: -0.5 * jnp.sum(c * likelihood.fisher(v))))(f, covariance)
-
-
-def _likelihood_terms(likelihood: Any, f: Any, y: Any, sm: Any, covariance: Any) -> Any:
-    """log p + smᵀ∇log p − ½ tr(ΣW) of every row: its gradient over the parameters is theirs."""
-
-    def row(value: Any, target: Any, move: Any, c: Any) -> Any:
-        slope = jax.grad(likelihood.log_prob, argnums=1)(target, value)
-        return likelihood.log_prob(target, value) + move @ slope - 0.5 * jnp.sum(c * likelihood.fisher(value))
-
-    return jax.vmap(row)(f, y, sm, covariance)
+        return self.likelihood.coupled_pull(self.y, self.mean + g, self.weight, sm, -0.5 * factor.variance())

@@ -22,6 +22,7 @@ from covary._module import Module, without_marks
 from covary._precision import cast, precision
 from covary.kernels.tiles import map_rows, pull_rows
 from covary.likelihoods import quadrature
+from covary.likelihoods.differences import slope_over_parameters
 from covary.likelihoods.outcomes import Outcomes
 from covary.likelihoods.steps import averaged_cdf
 
@@ -35,6 +36,15 @@ class Slopes(NamedTuple):
     first: Any
     second: Any
     third: Any
+
+
+class Coupled(NamedTuple):
+    """log p(y | f) over several latent functions: value (n,), slope (n, L), Hessian and Fisher information (n, L, L)."""
+
+    log_prob: Any
+    first: Any
+    second: Any
+    fisher: Any
 
 
 class Moments(NamedTuple):
@@ -95,7 +105,39 @@ class AbstractLikelihood(Module):
         """The gradient over the likelihood's parameters of Σ (log_prob·log p + first·p′ + second·p″), given the weights."""
         if not jax.tree_util.tree_leaves(self):
             return self
-        return pull_rows(_three, cast(without_marks(self), f.dtype), (f, y), (log_prob, first, second))
+        if type(self).slopes is AbstractLikelihood.slopes:
+            return pull_rows(_three, cast(without_marks(self), f.dtype), (f, y), (log_prob, first, second))
+
+        def value(other: AbstractLikelihood) -> float:
+            s = other.slopes(y, f)
+            return float((log_prob * s.log_prob + first * s.first + second * s.second).sum())
+
+        return slope_over_parameters(without_marks(self), value)
+
+    def coupled(self, y: np.ndarray, f: np.ndarray) -> Coupled:
+        """The same of several latent functions, f of shape (n, L): value, slope, curvature and Fisher information."""
+        return Coupled(*map_rows(_coupled, cast(without_marks(self), f.dtype), f, y))
+
+    def information_slope(self, f: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """The gradient over f of Σ weight · Fisher information, weights (n, L, L)."""
+        return map_rows(_information_slope, cast(without_marks(self), f.dtype), f, weight)
+
+    def coupled_pull(self, y: np.ndarray, f: np.ndarray, weight: np.ndarray, first: np.ndarray, information: np.ndarray) -> Any:
+        """The gradient over the parameters of Σ weight · (log p + firstᵀ∇log p + tr(information · Fisher))."""
+        if type(self).coupled is AbstractLikelihood.coupled:
+            return pull_rows(_coupled_terms, cast(without_marks(self), f.dtype), (f, y, first, information), weight)
+
+        def value(other: AbstractLikelihood) -> float:
+            s = other.coupled(y, f)
+            each = s.log_prob + (first * s.first).sum(1) + (information * s.fisher).sum((1, 2))
+            return float((weight * each).sum())
+
+        return slope_over_parameters(without_marks(self), value)
+
+    def fisher(self, f: Any) -> Any:
+        """The Fisher information (L, L) at one row of latent values, in jax.numpy; asked for where L > 1."""
+        name = type(self).__name__
+        raise fail(f"likelihoods.{name}", "it has several latent functions but no Fisher information", "write its fisher(f)")
 
     # times a Gaussian -----------------------------------------------------------------------------------------------
     def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any = None) -> Tilted:
@@ -111,6 +153,14 @@ class AbstractLikelihood(Module):
         f, terms = self.nodes(y, mean, variance, power)
         share = np.exp(terms - special.logsumexp(terms, axis=1, keepdims=True))
         share = share * (bar if power is None else bar * power)[:, None]
+        if type(self).log_probs is not AbstractLikelihood.log_probs:
+            share = np.where(np.isfinite(terms), share, 0.0)
+
+            def value(other: AbstractLikelihood) -> float:
+                with np.errstate(all="ignore"):
+                    return float(np.where(share != 0, share * other.log_probs(y, f), 0.0).sum())
+
+            return slope_over_parameters(without_marks(self), value)
         rows = np.repeat(np.arange(len(y)), f.shape[1])
         return pull_rows(_log_prob, cast(without_marks(self), f.dtype), (f.ravel(), y[rows]), share.ravel())
 
@@ -325,6 +375,25 @@ def _slopes(likelihood: AbstractLikelihood, f: Any, y: Any) -> Any:
     second = jax.grad(lambda v, t: first(v, t))
     third = jax.grad(lambda v, t: second(v, t))
     return tuple(jax.vmap(g)(f, y) for g in (point, first, second, third))
+
+
+def _coupled(likelihood: AbstractLikelihood, f: Any, y: Any) -> Any:
+    first = jax.grad(likelihood.log_prob, argnums=1)
+    second = jax.hessian(likelihood.log_prob, argnums=1)
+    each = (jax.vmap(g)(y, f) for g in (likelihood.log_prob, first, second))
+    return (*each, jax.vmap(likelihood.fisher)(f))
+
+
+def _information_slope(likelihood: AbstractLikelihood, f: Any, weight: Any) -> Any:
+    return jax.vmap(jax.grad(lambda v, w: (w * likelihood.fisher(v)).sum()))(f, weight)
+
+
+def _coupled_terms(likelihood: AbstractLikelihood, f: Any, y: Any, first: Any, information: Any) -> Any:
+    def row(value: Any, target: Any, move: Any, w: Any) -> Any:
+        slope = jax.grad(likelihood.log_prob, argnums=1)(target, value)
+        return likelihood.log_prob(target, value) + move @ slope + (w * likelihood.fisher(value)).sum()
+
+    return jax.vmap(row)(f, y, first, information)
 
 
 def _three(likelihood: AbstractLikelihood, f: Any, y: Any) -> Any:

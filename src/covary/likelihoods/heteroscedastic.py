@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from covary.likelihoods.base import AbstractLikelihood, Moments
+from covary.likelihoods.base import AbstractLikelihood, Coupled, Moments
 from covary.likelihoods.steps import resolved
 from covary.likelihoods.student_t import robust_spread
 from covary.parameters import positive
@@ -62,6 +62,21 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         v, target = float(self.variance), y if f.ndim == 2 else y[:, None]
         with np.errstate(over="ignore"):
             return -0.5 * (np.log(2 * np.pi * v) + f[..., 1] + (target - f[..., 0]) ** 2 * np.exp(-f[..., 1]) / v)
+
+    def coupled(self, y: np.ndarray, f: np.ndarray) -> Coupled:
+        v, rest = float(self.variance), y - f[:, 0]
+        with np.errstate(over="ignore"):
+            w = np.exp(-f[:, 1]) / v
+        first = np.stack([rest * w, 0.5 * (rest * rest * w - 1)], axis=1)
+        second = np.empty((len(y), 2, 2))
+        second[:, 0, 0], second[:, 0, 1], second[:, 1, 1] = -w, -rest * w, -0.5 * rest * rest * w
+        second[:, 1, 0] = second[:, 0, 1]
+        fisher = np.zeros_like(second)
+        fisher[:, 0, 0], fisher[:, 1, 1] = w, 0.5
+        return Coupled(self.log_probs(y, f), first, second, fisher)
+
+    def information_slope(self, f: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.stack([np.zeros(len(f)), -weight[:, 0, 0] * np.exp(-f[:, 1]) / float(self.variance)], axis=1)
 
     def expected_log_prob(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """E log p(y | f) over N(f | mean, variance), means (n, 2) and covariances (n, 2, 2)."""
