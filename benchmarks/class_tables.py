@@ -174,7 +174,7 @@ def neal(path: Path) -> list[Split]:
 
 
 def regions(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The class of a point by its first two inputs, before noise (Neal 1997, section 5.2)."""
+    """The class of a point by its first two inputs, before noise (Neal 1997)."""
     inside = (a - 0.4) ** 2 + (b - 0.5) ** 2 < 0.35**2
     return np.where(inside, 0, np.where(0.8 * a + 1.8 * b < 0.6, 1, 2))
 

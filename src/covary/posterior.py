@@ -117,17 +117,24 @@ class Posterior:
         """A new observation, from the latent moments."""
         likelihood = self.model.likelihood
         if size is not None:
-            if not likelihood.sized:
-                who = type(likelihood).__name__
-                raise fail("Posterior.predict", f"size is given but {who} observations have none", "leave it out")
-            size = np.broadcast_to(np.asarray(size, np.float64), f.mean.shape[:1])
-            check_positive("Posterior.predict", "size", size)
+            size = self._sizes(size, len(f.mean))
         if isinstance(likelihood, Gaussian):
             moments = likelihood.predictive(f.mean, f.variance)
             joint = None if f.covariance is None else f.covariance + np.diag(moments.variance - f.variance)
             return Spread(moments.mean, moments.variance, joint)
         moments = likelihood.predictive(f.mean, f.variance, size)
         return Observed(moments.mean, moments.variance, likelihood, f, size)
+
+    def _sizes(self, size: Any, rows: int) -> np.ndarray:
+        """The sizes of new observations, checked: one number, or one per row."""
+        who, name = "Posterior.predict", type(self.model.likelihood).__name__
+        if not self.model.likelihood.sized:
+            raise fail(who, f"size is given but {name} observations have none", "leave it out")
+        size = np.asarray(size, np.float64)
+        if size.shape not in ((), (rows,)):
+            raise fail(who, f"size has shape {size.shape} but X has {rows} rows", "give one number, or one per row")
+        check_positive(who, "size", size)
+        return np.broadcast_to(size, rows)
 
     def leave_one_out(self) -> LeftOut:
         r"""What the other rows say of each row, without fitting again.
@@ -185,7 +192,8 @@ class Posterior:
     def sample_y(self, X: Any, n: int = 1, *, key: int | np.random.Generator, size: Any = None) -> np.ndarray:
         """Draws of new observations, jointly through f: shape (n, m)."""
         rng = np.random.default_rng(key)
-        return self.model.likelihood.sample(self.sample(X, n, key=rng), rng, size)
+        f = self.sample(X, n, key=rng)
+        return self.model.likelihood.sample(f, rng, None if size is None else self._sizes(size, f.shape[1]))
 
 
 def square_root(C: np.ndarray) -> np.ndarray:

@@ -130,7 +130,7 @@ CHOICES: dict[str, tuple[dict[str, Any], Any, str]] = {
     "inference": ({"inference": "vb"}, TWO, "GPClassifier: inference is 'vb'; choose .*'laplace', 'ep'"),
     "exact": ({"inference": "exact"}, TWO, "inference is 'exact'; choose 'laplace' or 'ep': classes have no exact posterior"),
     "exact as an object": ({"inference": Exact()}, TWO, r"inference\.Exact: the likelihood is Bernoulli; use Laplace"),
-    "EP of a softmax": ({"inference": "ep"}, THREE, "Softmax has 3 latent functions; .*(Laplace|one_vs_rest)"),
+    "EP of a softmax": ({"inference": "ep"}, THREE, "EP is for two classes, y has 3; use multi_class='one_vs_rest'"),
     "method": ({"method": "sparse"}, TWO, "method is 'sparse'; choose 'auto' or 'exact'"),
     "mean": ({"mean": "quadratic"}, TWO, "mean is 'quadratic'; choose"),
     "priors": ({"priors": "flat"}, TWO, "priors is 'flat'; give 'default', None, or distributions by path"),
@@ -305,12 +305,6 @@ ODD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "no trials": ("binomial", COUNTS + 1, {}, r"GPRegressor: y is .* at row .*; give rows \(successes, trials\)"),
     "zero amount": ("gamma", put(COUNTS + 1, 0.0), {}, "y is 0 at row 3; Gamma observations are positive"),
     "negative amount": ("gamma", put(COUNTS + 1, -2.0), {}, "y is -2 at row 3; Gamma observations are positive"),
-    "levels from one": (
-        "ordinal",
-        np.arange(24) % 3 + 1,
-        {},
-        "an ordinal y needs levels 0, 1, 2, ...; number the levels from 0",
-    ),
     "levels below zero": (
         "ordinal",
         np.arange(24) % 3 - 1,

@@ -51,6 +51,11 @@ class GPEstimator(BaseEstimator):
     def _who(self) -> str:
         return type(self).__name__
 
+    def _forget(self) -> None:
+        """What an earlier fit left behind."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
+            delattr(self, name)
+
     def _check_method(self) -> None:
         if self.method not in ("auto", "exact"):
             raise fail(self._who, f"method is {self.method!r}", "choose 'auto' or 'exact'")
@@ -63,7 +68,8 @@ class GPEstimator(BaseEstimator):
         if given == "auto":
             return Exact() if isinstance(likelihood, Gaussian) else Laplace() if likelihood.smooth else EP()
         if not isinstance(given, str) or given not in INFERENCES:
-            raise fail(self._who, f"inference is {given!r}", "choose 'auto', 'exact', 'laplace', 'ep', or give an object")
+            known = "'laplace', 'ep'" if "classes_" in vars(self) else "'auto', 'exact', 'laplace', 'ep'"
+            raise fail(self._who, f"inference is {given!r}", f"choose {known}, or give an inference object")
         return INFERENCES[given]()
 
     def _kernels(self, columns: int, default: Any, latents: int) -> tuple[Any, bool]:
@@ -154,4 +160,5 @@ class GPEstimator(BaseEstimator):
         return self
 
     def _repr_html_(self) -> str:
-        return self.summary()._repr_html_() if hasattr(self, "posterior_") else f"<pre>{self!r}</pre>"
+        fitted = hasattr(self, "posterior_") or hasattr(self, "estimators_")
+        return Summary.of(self, quick=True)._repr_html_() if fitted else f"<pre>{self!r}</pre>"

@@ -14,8 +14,10 @@ from covary._checks import fail
 from covary.data import Data
 from covary.estimators.base import GPEstimator
 from covary.estimators.inputs import read_labels, read_rows, read_table
+from covary.inference.ep import EP
 from covary.kernels.dot_product import Constant
 from covary.kernels.stationary import Matern52
+from covary.likelihoods.averages import METHODS
 from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.softmax import Softmax
 from covary.metrics.decisions import decide
@@ -27,11 +29,12 @@ MOST_PARAMETERS = 100  # of all classes together, for each to learn its own kern
 
 
 class GPClassifier(ClassifierMixin, GPEstimator):
-    """Gaussian-process classification: class probabilities that mean what they say.
+    """Gaussian-process classification: class probabilities with the uncertainty of the function in them.
 
     With no argument it learns one length-scale per input column, the size of the latent function and that of its offset by
     maximising Laplace's approximation of the evidence under weak priors. Two classes have one latent function, more have
-    one each, coupled by the softmax.
+    one each, coupled by the softmax. Laplace's probabilities err on the side of caution, most of all with many classes that
+    hardly overlap; ``inference="ep"`` (with ``multi_class="one_vs_rest"``) is closer to the truth and slower.
 
     Parameters
     ----------
@@ -133,19 +136,23 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             How often each row counts: weight 2 is the same as giving the row twice, weight 0 as leaving it out.
         """
         self._check_choices()
+        self._forget()
         X = read_table(self, X, reset=True)
         labels = read_labels(self._who, y, len(X))
         weight = read_rows(self._who, "sample_weight", sample_weight, len(X), positive=True)
+        if self.class_weight is not None:
+            found, codes = np.unique(labels if weight is None else labels[weight > 0], return_inverse=True)
+            each = _class_weights(self.class_weight, found, found[codes])
+            by_label = dict(zip(found.tolist(), each, strict=True))
+            more = np.array([by_label.get(v, 0.0) for v in labels.tolist()])
+            weight = more if weight is None else weight * more
         if weight is not None:
             kept = weight > 0
             X, labels, weight = X[kept], labels[kept], weight[kept]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise fail(self._who, f"y holds one class only ({self.classes_[0]!r})", "give two classes or more")
-        if self.class_weight is not None:
-            per_class = _class_weights(self.class_weight, self.classes_, labels)
-            weight = per_class[codes] * (1.0 if weight is None else weight)
-            X, codes, weight = (part[weight > 0] for part in (X, codes, weight))
+            only = repr(self.classes_[0].item()) if len(self.classes_) else "none that counts"
+            raise fail(self._who, f"y holds one class only ({only})", "give two classes or more")
         if weight is not None and (weight == 1).all():
             weight = None
         self.class_count_ = np.bincount(codes, weight, len(self.classes_))
@@ -155,6 +162,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         if not two and self.link == "probit":
             what = f"link is 'probit' but y has {len(self.classes_)} classes, whose softmax is a logit"
             raise fail(self._who, what, "leave link out, or use multi_class='one_vs_rest'")
+        if not two and (self.inference == "ep" or isinstance(self.inference, EP)):
+            what = f"EP is for two classes, y has {len(self.classes_)}"
+            raise fail(self._who, what, "use multi_class='one_vs_rest', or inference='laplace'")
         likelihood = Bernoulli(self.link) if two else Softmax(len(self.classes_))
         data = Data(X, codes.astype(np.float64), None, weight).merge()
         self._fit(self._start(data, likelihood), data, self._inference(likelihood))
@@ -230,9 +240,13 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             ``"mackay"`` and ``"erf5"``: two historical approximations of the average for the logit link.
         """
         check_is_fitted(self)
-        X = read_table(self, X, reset=False)
+        if average not in METHODS:
+            raise fail(f"{self._who}.predict_proba", f"average is {average!r}", f"choose one of {', '.join(METHODS)}")
+        return self._proba(read_table(self, X, reset=False), average)
+
+    def _proba(self, X: np.ndarray, average: str = "exact") -> np.ndarray:
         if hasattr(self, "estimators_"):
-            p = np.stack([e.predict_proba(X, average)[:, 1] for e in self.estimators_], axis=1)
+            p = np.stack([e._proba(X, average)[:, 1] for e in self.estimators_], axis=1)
             p = np.maximum(p, np.finfo(float).tiny)
             return p / p.sum(1, keepdims=True)
         f = self.posterior_.predict(X).f
@@ -270,6 +284,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         """The central interval of the second class's probability, as the latent function varies (two classes only)."""
         from scipy.special import ndtri
 
+        check_is_fitted(self)
         if not 0 < level < 1:
             raise fail(f"{self._who}.predict_interval", f"level is {level}", "give a number between 0 and 1, such as 0.95")
         if len(self.classes_) > 2:
@@ -299,7 +314,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         X = read_table(self, X, reset=False)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
         if hasattr(self, "estimators_"):
-            p = self.predict_proba(X)
+            p = self._proba(X)
             draws = (rng.random((n_samples, len(p), 1)) > p.cumsum(1)).sum(2)
         elif len(self.classes_) == 2:
             draws = self.posterior_.sample_y(X, n_samples, key=rng).astype(int)
@@ -328,7 +343,12 @@ def _class_weights(given: Any, classes: np.ndarray, labels: np.ndarray) -> np.nd
     strange = [k for k in given if k not in known]
     if strange:
         raise fail(who, f"class_weight names {strange[0]!r}, which y does not hold", "use the labels of y")
-    out = np.array([float(given.get(c, 1.0)) for c in classes.tolist()])
+    try:
+        out = np.array([float(given.get(c, 1.0)) for c in classes.tolist()])
+    except (TypeError, ValueError):
+        raise fail(who, f"class_weight is {dict(given)!r}", "give finite numbers, zero or more") from None
     if not (np.isfinite(out).all() and (out >= 0).all()):
         raise fail(who, f"class_weight is {dict(given)!r}", "give finite numbers, zero or more")
+    if not (out > 0).any():
+        raise fail(who, "every class_weight is zero", "give some class a positive weight")
     return out

@@ -150,7 +150,7 @@ def _encode_param(name: str, value: Any) -> Any:
     if name == "kernel" and isinstance(value, AbstractKernel):
         return {"kernel": repr(value)}
     if name == "kernel" and isinstance(value, list | tuple):
-        return {"kernel": [repr(k) if isinstance(k, AbstractKernel) else str(k) for k in value]}
+        return {"kernels": [repr(k) if isinstance(k, AbstractKernel) else {"text": str(k)} for k in value]}
     if name == "likelihood" and isinstance(value, AbstractLikelihood):
         return {"likelihood": encode_likelihood(value)}
     if name == "inference" and isinstance(value, AbstractInference):
@@ -175,7 +175,10 @@ def _encode_param(name: str, value: Any) -> Any:
 def decode_params(record: dict[str, Any], functions: dict[str, Any]) -> dict[str, Any]:
     """What :func:`encode_params` wrote."""
     out = dict(record)
-    if isinstance(out["kernel"], dict):
+    if isinstance(out["kernel"], dict) and "kernels" in out["kernel"]:
+        each = out["kernel"]["kernels"]
+        out["kernel"] = [str(k["text"]) if isinstance(k, dict) else decode_kernel(k, functions) for k in each]
+    elif isinstance(out["kernel"], dict):
         out["kernel"] = decode_kernel(out["kernel"]["kernel"], functions)
     if isinstance(out.get("likelihood"), dict):
         out["likelihood"] = decode(out["likelihood"]["likelihood"], LIKELIHOODS)

@@ -5,7 +5,7 @@ scikit-learn's own checks run in between (shapes, feature names, sparse matrices
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -159,6 +159,8 @@ def read_labels(who: str, y: Any, rows: int) -> np.ndarray:
     if hasattr(y, "to_numpy"):
         y = y.to_numpy()
     array = np.asarray(y)
+    if array.dtype.kind in "US" and isinstance(y, list | tuple) and array.ndim == 1:
+        array = np.array([None, *y], dtype=object)[1:]  # as they are: NumPy would turn numbers among text into text
     if array.ndim == 2 and array.shape[1] == 1:
         from sklearn.utils.validation import column_or_1d
 
@@ -199,4 +201,6 @@ def _one_kind(who: str, array: np.ndarray, given: Any) -> np.ndarray:
         raise fail(
             who, f"y holds {type(array[0]).__name__} objects (Unknown label type)", "give text, whole numbers or booleans"
         )
+    if kind == "numbers" and all(isinstance(item, Integral) for item in array):
+        return np.array([int(item) for item in array])
     return array.astype({"text": str, "booleans": bool, "numbers": np.float64}[kind])

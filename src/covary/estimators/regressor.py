@@ -134,6 +134,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             Trials (binomial) or exposure (counts) per row; one by default.
         """
         self._check_method()
+        self._forget()
         X = read_table(self, X, reset=True)
         y = read_targets("GPRegressor", y, len(X))
         likelihood = named_likelihood("GPRegressor", self.likelihood, y)
@@ -225,9 +226,10 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         y = read_targets("GPRegressor", y, len(X))
         held, likelihood = self.posterior_.data, self.model_.likelihood
         weight = read_rows("GPRegressor", "sample_weight", sample_weight, len(X), positive=True)
-        if size is not None or held.y.shape[1:] == (2,) != self._location.shape:
-            size = 1.0 if size is None else size
-            y = np.stack([y, np.broadcast_to(read_rows("GPRegressor", "size", size, len(X)), len(X))], axis=1)  # type: ignore[arg-type]
+        if likelihood.sized:
+            y, held = self._with_sizes(y, size, held)
+        elif size is not None:
+            raise fail("GPRegressor.update", f"size is given but {type(likelihood).__name__} has none", "leave it out")
         if y.shape[1:] != held.y.shape[1:]:
             raise fail("GPRegressor.update", f"y has shape {y.shape}", "give the outputs the model was fitted to")
         if noise_variance is not None and (
@@ -243,6 +245,16 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self.posterior_ = condition(self.model_, data, inference=self.inference_)
         self._finish(data)
         return self
+
+    @staticmethod
+    def _with_sizes(y: np.ndarray, size: Any, held: Data) -> tuple[np.ndarray, Data]:
+        """New observations and old ones, both with sizes if either have them."""
+        if y.ndim == 1 and (size is not None or held.y.ndim == 2):
+            each = read_rows("GPRegressor", "size", 1.0 if size is None else size, len(y))
+            y = np.stack([y, each], axis=1)  # type: ignore[list-item]
+        if y.ndim == 2 and held.y.ndim == 1:
+            held = Data(held.X, np.stack([held.y, np.ones(held.rows)], axis=1), held.noise_variance, held.weight)
+        return y, held
 
     def _start(self, data: Data, likelihood: Any) -> Model:
         """The model learning starts from: the user's numbers where given, the data's own scales elsewhere."""
@@ -297,6 +309,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self, X: np.ndarray, return_std: bool = False, return_cov: bool = False, latent: bool = False, size: Any = None
     ) -> Any:
         gaussian = isinstance(self.model_.likelihood, Gaussian)
+        if gaussian and size is not None:
+            raise fail("GPRegressor", "size is given but Gaussian observations have none", "leave it out")
         if gaussian and not (return_std or return_cov):
             return self.posterior_.mean(X) * self._scale + self._location
         if return_cov and not (gaussian or latent):
@@ -334,7 +348,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         if not ((levels > 0) & (levels < 1)).all():
             raise fail("GPRegressor.predict_quantiles", f"p is {p}", "give numbers between 0 and 1")
         if isinstance(self.model_.likelihood, Gaussian):
-            mean, std = self.predict(X, return_std=True, latent=latent)
+            mean, std = self.predict(X, return_std=True, latent=latent, size=size)
             return np.stack([mean + ndtri(q) * std for q in levels])
         prediction = self.posterior_.predict(read_table(self, X, reset=False), size=size)
         spread = prediction.f if latent else prediction.y
@@ -342,6 +356,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False, size: Any = None) -> np.ndarray:
         """Joint draws of new observations (of the function itself if ``latent``): shape (m, n_samples) or (m, p, n_samples)."""
+        check_is_fitted(self)
         rng = check_random_state(random_state)
         if not isinstance(self.model_.likelihood, Gaussian):
             X, key = read_table(self, X, reset=False), np.random.default_rng(rng.randint(2**31))
@@ -349,7 +364,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
                 return self.posterior_.predict(X, size=size).y.sample(n_samples, key=key).T
             draw = self.posterior_.sample if latent else self.posterior_.sample_y
             return draw(X, n_samples, key=key).T if latent else draw(X, n_samples, key=key, size=size).T  # type: ignore[call-arg]
-        mean, cov = self.predict(X, return_cov=True, latent=latent)
+        mean, cov = self.predict(X, return_cov=True, latent=latent, size=size)
         if mean.ndim == 1:
             return mean[:, None] + square_root(cov) @ rng.standard_normal((len(mean), n_samples))
         draws = [self._draw(mean[:, j], cov[:, :, j], n_samples, rng) for j in range(mean.shape[1])]

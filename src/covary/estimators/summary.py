@@ -13,6 +13,8 @@ from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, REAL, parameters
 
+LONG = 2.0  # seconds that a notebook waits for error bars
+
 
 @dataclass(frozen=True)
 class Row:
@@ -37,10 +39,13 @@ class Summary:
     rows: tuple[Row, ...]
 
     @staticmethod
-    def of(estimator: Any, names: Any = None) -> Summary:
-        """The summary of a fitted estimator; ``names`` of its columns where it does not know them itself."""
+    def of(estimator: Any, names: Any = None, *, quick: bool = False) -> Summary:
+        """The summary of a fitted estimator; ``names`` of its columns where it does not know them itself.
+
+        If ``quick``, error bars that are not known yet and would take more than a second or two are left out.
+        """
         if hasattr(estimator, "estimators_"):
-            return _of_each(estimator)
+            return _of_each(estimator, quick)
         post, learned, model = estimator.posterior_, estimator.learned_, estimator.model_
         classes = hasattr(estimator, "classes_")
         facts = [("kernel", _short_kernels(model.kernel)), ("rows", _rows_text(post.data))]
@@ -55,7 +60,7 @@ class Summary:
             )
         facts += [("note", text) for text in _notes(estimator, classes)]
         title = "Gaussian-process classification" if classes else "Gaussian-process regression"
-        return Summary(title, tuple(facts), tuple(_rows(estimator, names)))
+        return Summary(title, tuple(facts), tuple(_rows(estimator, names, quick)))
 
     def __str__(self) -> str:
         wide = max(len(k) for k, _ in self.facts)
@@ -84,11 +89,11 @@ class Summary:
         return f"<div><b>{_e(self.title)}</b><table>{facts}</table><table><tr>{head}</tr>{body}</table></div>"
 
 
-def _of_each(estimator: Any) -> Summary:
+def _of_each(estimator: Any, quick: bool) -> Summary:
     """The summary of one model per class against the rest."""
     rows, facts = [], [("classes", _classes_text(estimator)), ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}")]
     for label, one in zip(estimator.classes_, estimator.estimators_, strict=True):
-        inside = Summary.of(one, getattr(estimator, "feature_names_in_", None))
+        inside = Summary.of(one, getattr(estimator, "feature_names_in_", None), quick=quick)
         facts += [(f"{label}: {name}", text) for name, text in inside.facts if name in ("log evidence", "learning", "note")]
         rows += [Row(f"{label}: {r.name}", r.value, r.error, r.note) for r in inside.rows]
     return Summary("Gaussian-process classification, one against the rest", tuple(facts), tuple(rows))
@@ -142,7 +147,7 @@ def _separated(estimator: Any) -> bool:
 def _rows_text(data: Any) -> str:
     """How many rows and columns, and how many rows are different ones where some repeat their inputs."""
     if data.weight is not None and data.scatter is None:
-        return f"{data.rows} × {data.X.columns} columns, weights from {data.weight.min():g} to {data.weight.max():g}"
+        return f"{data.rows} × {data.X.columns} columns, counting as {data.weight.sum():g}"
     if data.weight is None:
         return f"{data.rows} × {data.X.columns} columns"
     return f"{data.weight.sum():g} × {data.X.columns} columns, merged to {data.rows} with different inputs"
@@ -171,9 +176,18 @@ def _short_kernel(kernel: Any) -> str:
     return re.sub(r"(?<!\*\* )(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
 
 
-def _rows(estimator: Any, names: Any = None) -> list[Row]:
+def _slow(learned: Any) -> bool:
+    """Whether error bars have to be found first and take long: two evaluations on all rows for each parameter."""
+    if "log_errors" in vars(learned) or not learned.history:
+        return False
+    work = sum(float(rows) ** 3 for rows, _ in learned.history)
+    return 2 * len(learned.theta) * float(learned.levels[-1]) ** 3 * learned.seconds / work > LONG
+
+
+def _rows(estimator: Any, names: Any = None, quick: bool = False) -> list[Row]:
     learned = estimator.learned_
-    errors = learned.log_errors if learned is not None else {}
+    bare = quick and learned is not None and _slow(learned)
+    errors = {} if learned is None or bare else learned.log_errors
     names = getattr(estimator, "feature_names_in_", names)
     boxes = _edges(learned) if learned is not None else {}
     out = []
@@ -187,7 +201,8 @@ def _rows(estimator: Any, names: Any = None) -> list[Row]:
             if np.ndim(p.value):
                 named = names is not None and len(names) == len(values)
                 label = f"{path}[{names[i] if named else i}]"  # type: ignore[index]
-            out.append(Row(label, f"{value:.4g}", _error(p, spread[i]), _note(p.mark, priors[i], boxes.get(path), i)))
+            error = "" if bare else _error(p, spread[i])
+            out.append(Row(label, f"{value:.4g}", error, _note(p.mark, priors[i], boxes.get(path), i)))
     return out
 
 

@@ -26,6 +26,7 @@ from covary.inference.base import AbstractInference, Solved, observations, shape
 from covary.sites import Diagonal
 
 LEAST = 1e-10  # the share of a marginal's precision that a cavity must keep
+SEARCHING = 1e-6  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
 ROUGHLY = 1e-3  # how far from settled sites may be for their evidence to be of use in a search
 NEAR, MIXED = 0.1, 5  # how near the end, in units of the marginals, sweeps are mixed, and how many of them
 PATIENCE, SHORTEST = 4, 0.02  # sweeps without progress before they are damped, and the least share that is taken
@@ -77,7 +78,7 @@ class EP(AbstractInference):
         run = _Run(self, model, data, bound)
         run.begin(memory)
         sweep = self._together if self.schedule == "parallel" else self._one_by_one
-        status, steps = sweep(run)
+        status, steps = sweep(run, self.tolerance if memory is None else max(self.tolerance, SEARCHING))
         moments = run.moments
         alpha, tau, nu, cavity, mu = self.power, run.tau, run.nu, moments.cavity, moments.cavity_mean
         grown = 1 + alpha * tau * cavity
@@ -93,7 +94,7 @@ class EP(AbstractInference):
         extra = {"moments": moments, "run": run}
         return Solved(run.factor, nu, run.factor.alpha(nu), value, status, steps, extra)
 
-    def _together(self, run: _Run) -> tuple[str, int]:
+    def _together(self, run: _Run, tolerance: float) -> tuple[str, int]:
         """Sweeps that update all sites at once, damped; near the end they are mixed from the last few (Anderson 1965).
 
         Many sites that answer to the same direction of f overshoot together, and plain sweeps then circle. Mixing finds the
@@ -107,7 +108,7 @@ class EP(AbstractInference):
             change = np.concatenate(run.match()) - here
             scale = np.concatenate([run.variance, np.sqrt(run.variance)])  # what a site does to its own marginal
             moved = run.moved = float(np.abs(scale * change).max())
-            if moved < self.tolerance:
+            if moved < tolerance:
                 return "converged", steps
             if steps == self.max_sweeps:
                 break
@@ -131,7 +132,7 @@ class EP(AbstractInference):
                     return "stuck: no proper posterior ahead", steps
         return f"not converged: sites still move by {moved:.0e}", self.max_sweeps
 
-    def _one_by_one(self, run: _Run) -> tuple[str, int]:
+    def _one_by_one(self, run: _Run, tolerance: float) -> tuple[str, int]:
         """Algorithm 3.5: a rank-one change of the posterior after every site, the whole anew after every sweep."""
         run.match()
         for steps in range(1, self.max_sweeps + 1):
@@ -154,7 +155,7 @@ class EP(AbstractInference):
             if not run.move(tau, nu):  # lines 14 to 16
                 return "stuck: no proper posterior ahead", steps
             run.match()
-            if moved < self.tolerance:
+            if moved < tolerance:
                 return "converged", steps
         return f"not converged: sites still move by {moved:.0e}", self.max_sweeps
 

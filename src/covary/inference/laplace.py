@@ -23,6 +23,7 @@ from covary.gram.base import AbstractBound, Bars
 from covary.inference import modes
 from covary.inference.base import AbstractInference, Solved, shaped
 
+SEARCHING = 1e-6  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
 STUCK = 1e-4  # the least relative difference between weights and slopes that rounding does not excuse
 
 
@@ -51,7 +52,7 @@ class Laplace(AbstractInference):
             signed = gain < 1.0
             gradient, sites = view.sites(g, signed=signed)  # line 4
             rest = float(np.abs(gradient - a).max() / (1 + np.abs(gradient).max()))
-            if rest < self.tolerance:
+            if rest < (self.tolerance if memory is None else max(self.tolerance, SEARCHING)):
                 status = "converged"
                 break
             if steps >= self.max_steps:
@@ -80,8 +81,8 @@ class Laplace(AbstractInference):
         shift = Wg + gradient
         value = best - 0.5 * float(factor.logdet())  # algorithm 3.1, line 10
         if memory is not None:
-            if status.startswith("stuck"):
-                raise NotPositiveDefinite(f"inference.Laplace: the search for the mode is {status}.")  # a rejected step
+            if status != "converged" and rest > STUCK:  # a rejected step
+                raise NotPositiveDefinite(f"inference.Laplace: the search for the mode has not ended ({status}).")
             memory["weights"] = gradient
         return Solved(factor, shift, factor.alpha(shift), float(value), status, steps, {"mode": g, "view": view})
 

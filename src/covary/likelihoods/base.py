@@ -306,7 +306,7 @@ class AbstractLikelihood(Module):
             raise fail(who, f"y has shape {y.shape}", "give one observation per row")
         name = type(self).__name__
         if self.support == "counts":
-            refuse(who, "y", values, (values < 0) | (values != np.floor(values)), f"{name} counts are 0, 1, 2, ...")
+            refuse(who, "y", values, (values < 0) | (values != np.floor(values)), f"{name} counts are 0, 1, 2 and so on")
         if self.support == "positive":
             refuse(who, "y", values, values <= 0, f"{name} observations are positive; give positive numbers")
         if y.ndim == 2:
@@ -315,6 +315,10 @@ class AbstractLikelihood(Module):
     def latent_values(self, y: np.ndarray) -> np.ndarray:
         """Rough latent values behind the observations: they give learning its scales, and nothing else."""
         return np.asarray(y, np.float64)
+
+    def latent_levels(self, level: float) -> np.ndarray:
+        """The natural size of each latent function, from that of the rough latent values."""
+        return np.full(self.latents, level)
 
     def starting(self, y: np.ndarray) -> dict[str, float]:
         """Natural starting values of the likelihood's own parameters, by name."""

@@ -85,6 +85,9 @@ class HeteroscedasticGaussian(AbstractLikelihood):
         with np.errstate(over="ignore"):
             return -0.5 * (np.log(2 * np.pi * v) + mean[:, 1] + miss * np.exp(0.5 * hh - mean[:, 1]) / v)
 
+    def latent_levels(self, level: float) -> np.ndarray:
+        return np.array([level, 1.0])  # the log of the noise varies by a factor or two, whatever the units of y
+
     # a new observation ------------------------------------------------------------------------------------------------
     def moments(self, f: np.ndarray, size: Any = None) -> Moments:
         """Mean and variance of y at latent values (n, 2)."""

@@ -22,8 +22,11 @@ from covary.likelihoods.rates import (
     poisson_draws,
     rate,
     rate_moments,
+    stirling,
 )
 from covary.likelihoods.steps import average, averaged_cdf, resolved
+
+LARGE = 50.0  # counts beyond which Stirling's formula has all digits
 
 
 class Poisson(AbstractLikelihood):
@@ -72,8 +75,14 @@ class Poisson(AbstractLikelihood):
         count, size = split(y, f)
         with np.errstate(over="ignore"):
             mean = size * rate(self.link, f)
-        some = count * np.where(count > 0, log_rate(self.link, f, np), 0.0)
-        return some + count * np.log(size) - mean - special.gammaln(count + 1)
+        eta = log_rate(self.link, f, np)
+        some = count * np.where(count > 0, eta, 0.0)
+        plain = some + count * np.log(size) - mean - special.gammaln(count + 1)
+        large = np.maximum(count, LARGE)  # the deviance of large counts, whose terms would cancel: u = log(mean / count)
+        with np.errstate(over="ignore", invalid="ignore"):
+            u = np.where(count > 0, eta, 0.0) + np.log(size) - np.log(large)
+            far = -large * (np.expm1(u) - u) - 0.5 * np.log(2 * np.pi * large) - stirling(large)
+        return np.where(count >= LARGE, far, plain)
 
     def slopes(self, y: np.ndarray, f: np.ndarray) -> Slopes:
         count, size = split(y, f)

@@ -116,13 +116,14 @@ def default_priors(model: Any, data: Data) -> dict[str, Any]:
 def _other_priors(model: Any, data: Data, level: float) -> dict[str, Any]:
     """The priors of variances and of the likelihood's own parameters where it is not Gaussian noise."""
     out: dict[str, Any] = {}
-    starting = model.likelihood.starting(data.y)
+    starting, levels = model.likelihood.starting(data.y), model.likelihood.latent_levels(level)
+    several = isinstance(model.prior.kernel, tuple)
     for path, parameter in parameters(model).items():
         if parameter.space is not POSITIVE:
             continue
         name = path.rsplit(".", 1)[-1]
         if path.startswith("kernel") and name == "variance":
-            out[path] = LogNormal(float(2 * np.log(level)), scale=2.0)
+            out[path] = LogNormal(float(2 * np.log(levels[int(path.split(".")[1]) if several else 0])), scale=2.0)
         elif path.startswith("likelihood."):
             centre = np.log(np.broadcast_to(starting.get(name, parameter.value), np.shape(parameter.value)).astype(np.float64))
             wide = 1.0 if name == "degrees" else 2.0

@@ -93,6 +93,7 @@ def starting_values(model: Any, data: Data) -> Any:
     x_range = np.ptp(np.asarray(data.X.x, np.float64), axis=0)
     values: dict[str, Any] = {}
     kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
+    levels = model.likelihood.latent_levels(y_scale)
     for which, kernel in enumerate(kernels):
         root = "kernel" if len(kernels) == 1 else f"kernel.{which}"
         terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
@@ -103,7 +104,7 @@ def starting_values(model: Any, data: Data) -> Any:
                 values |= {f"{at}.{name}": v for name, v in _natural(owner, x_scale[columns], x_range[columns], shrink).items()}
             for name, parameter in parameters(term, path).items():
                 if name.endswith("variance"):
-                    values[name] = y_scale**2 * shrink * np.ones_like(parameter.value)
+                    values[name] = levels[which] ** 2 * shrink * np.ones_like(parameter.value)
     if isinstance(model.likelihood, Gaussian):
         values["likelihood.variance"] = 0.05 * y_scale**2
     else:
