@@ -20,6 +20,8 @@ from covary.gram.linalg import Lapack
 from covary.kernels import tiles
 from covary.sites import AbstractSites, Blocks, Diagonal, Noise, Softmax
 
+SHARP = 100.0  # prior variance times the least site precision beyond which sites are read as observations (no cancelling)
+
 
 class NoiseFactor(AbstractFactor):
     """K + S = L Lᵀ (R&W, algorithm 2.1)."""
@@ -109,6 +111,8 @@ class DiagonalFactor(AbstractFactor):
         return root * self.lane.solve(self.L, root * B)
 
     def _alpha(self, shift: Any) -> Any:
+        if self.xp is np and float(self.root.min()) ** 2 * float(self.K[0, 0]) > SHARP:
+            return self._solve(shift / (self.root**2 if shift.ndim == 1 else self.root[:, None] ** 2))
         return shift - self._solve(self.K @ shift)  # R&W, algorithm 3.1, line 7: sound however large K is
 
     def _sigma(self, B: Any) -> Any:

@@ -47,7 +47,7 @@ class Laplace(AbstractInference):
     ) -> Solved:
         view = modes.view(model, data)
         a, g, best = self.begin(view, bound, memory)  # algorithm 3.1, line 2
-        gain, status, steps, level = np.inf, "reached max_steps", 0, 0
+        gain, status, steps, level, least = np.inf, "reached max_steps", 0, 0, np.inf
         while True:
             signed = gain < 1.0
             gradient, sites = view.sites(g, signed=signed)  # line 4
@@ -62,8 +62,9 @@ class Laplace(AbstractInference):
             length = 1.0
             while length > 1e-10:
                 new_a, new_g = a + length * (target - a), g + length * (target_g - g)
-                value = view.log_prob(new_g) - 0.5 * float((new_a * new_g).sum())
-                if value >= best - 1e-12 * max(1.0, abs(best)):
+                parts = new_a * new_g
+                value = view.log_prob(new_g) - 0.5 * float(parts.sum())
+                if value >= best - 1e-12 * (1 + abs(best) + float(np.abs(parts).sum())):  # rounding excepted
                     break
                 length /= 2
             else:
@@ -71,7 +72,8 @@ class Laplace(AbstractInference):
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
             gain, a, g, best = value - best, new_a, new_g, value
-            level = level + 1 if gain < 1e-13 * (1 + abs(best)) else 0
+            flat = gain < 1e-13 * (1 + abs(best) + float(np.abs(parts).sum())) and rest > 0.95 * least
+            level, least = level + 1 if flat else 0, min(least, rest)
             if level == 3:
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
