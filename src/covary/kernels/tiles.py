@@ -148,7 +148,7 @@ def _lower_pairs(rows: int, size: int) -> list[tuple[tuple[int, int], tuple[int,
 def mirror(K: np.ndarray) -> np.ndarray:
     """Copy the lower triangle of a square buffer onto the upper one, in place, by blocks."""
     n = K.shape[0]
-    for start, stop in _spans(n, 512):
+    for start, stop in _spans(n, SMALL):
         block = K[start:stop, start:stop]
         block[...] = np.tril(block) + np.tril(block, -1).T
         K[start:stop, stop:] = K[stop:, start:stop].T
