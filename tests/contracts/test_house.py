@@ -64,6 +64,7 @@ ORDER = [
     "model",
     "gram.linalg",
     "gram.base",
+    "gram.several",
     "gram.softmax",
     "gram.blocks",
     "gram.dense",

@@ -66,6 +66,7 @@ REFUSED = {
     **{(lik, "Laplace", g): ONE_FUNCTION for lik in ("Softmax", "HeteroscedasticGaussian") for g in ("FITC", "VFE")},
     **{("StudentT", inf, "FITC"): SIGNED for inf in ("Laplace", "EP")},
 }
+WORKING = [(lik, inf, "Dense") for lik in LIKELIHOODS for inf in INFERENCES if (lik, inf, "Dense") not in REFUSED]
 CELLS = [(lik, inf, g) for lik in LIKELIHOODS for inf in INFERENCES for g in GRAMS]
 
 
@@ -84,7 +85,7 @@ def test_cell(cell: tuple[str, str, str]) -> None:
     value, gradient = log_evidence_and_grad(model, data, inference=inference, gram=gram)
     expected, slope = log_evidence_and_grad(model, data, inference=inference)
     assert np.isfinite(value)
-    assert value == pytest.approx(expected, abs=1e-6)
+    assert value == pytest.approx(expected, abs=1e-7)
     ours, theirs = (np.concatenate([np.ravel(v) for v in _leaves(g)]) for g in (gradient, slope))
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
     a, b = (condition(model, data, inference=inference, gram=g).predict(X[:3]).f for g in (gram, Dense()))
@@ -98,12 +99,9 @@ def _leaves(tree: Any) -> list[Any]:
     return jax.tree_util.tree_leaves(tree)
 
 
-@pytest.mark.parametrize("name", LIKELIHOODS)
-@pytest.mark.parametrize("inference", ["Laplace", "EP"])
+@pytest.mark.parametrize(("name", "inference"), [c[:2] for c in WORKING if c[1] != "Exact"])
 def test_gradients_are_differences_for_every_likelihood(name: str, inference: str) -> None:
     """Kernel, mean and likelihood parameters alike: ∂ log evidence against central differences, to 1e-5."""
-    if (name, inference, "Dense") in REFUSED:
-        return
     import jax
 
     likelihood, y = LIKELIHOODS[name]

@@ -176,7 +176,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         if size is not None:
             if not likelihood.sized:
                 raise fail(who, f"size is given but {name} observations have none", "leave it out")
-            y = np.stack([y, np.broadcast_to(read_rows(who, "size", size, len(X)), len(X))], axis=1)  # type: ignore[arg-type]
+            y = _pairs(y, size)
         likelihood.check(y, who)
         data = self._rows_that_count(X, y, weight)
         self._fit(self._start(data, likelihood), data, inference)
@@ -250,8 +250,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     def _with_sizes(y: np.ndarray, size: Any, held: Data) -> tuple[np.ndarray, Data]:
         """New observations and old ones, both with sizes if either have them."""
         if y.ndim == 1 and (size is not None or held.y.ndim == 2):
-            each = read_rows("GPRegressor", "size", 1.0 if size is None else size, len(y))
-            y = np.stack([y, each], axis=1)  # type: ignore[list-item]
+            y = _pairs(y, 1.0 if size is None else size)
         if y.ndim == 2 and held.y.ndim == 1:
             held = Data(held.X, np.stack([held.y, np.ones(held.rows)], axis=1), held.noise_variance, held.weight)
         return y, held
@@ -362,8 +361,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             X, key = read_table(self, X, reset=False), np.random.default_rng(rng.randint(2**31))
             if self.model_.likelihood.latents > 1 and not latent:
                 return self.posterior_.predict(X, size=size).y.sample(n_samples, key=key).T
-            draw = self.posterior_.sample if latent else self.posterior_.sample_y
-            return draw(X, n_samples, key=key).T if latent else draw(X, n_samples, key=key, size=size).T  # type: ignore[call-arg]
+            if latent:
+                return self.posterior_.sample(X, n_samples, key=key).T
+            return self.posterior_.sample_y(X, n_samples, key=key, size=size).T
         mean, cov = self.predict(X, return_cov=True, latent=latent, size=size)
         if mean.ndim == 1:
             return mean[:, None] + square_root(cov) @ rng.standard_normal((len(mean), n_samples))
@@ -382,6 +382,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         if isinstance(self.model_.likelihood, Gaussian) and self.posterior_.data.y.ndim == 2:
             raise fail("GPRegressor.plot", "the model has several outputs", "plot predictions of one output yourself")
         return plot_fit(self.posterior_, ax=ax, names=getattr(self, "feature_names_in_", None), **options)
+
+
+def _pairs(y: np.ndarray, size: Any) -> np.ndarray:
+    """Observations with their sizes beside them."""
+    each = read_rows("GPRegressor", "size", size, len(y))
+    assert each is not None
+    return np.stack([y, each], axis=1)
 
 
 def _rougher(model: Model) -> Model:

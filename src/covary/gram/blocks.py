@@ -15,15 +15,13 @@ from covary._checks import NotPositiveDefinite, fail
 from covary.data import Inputs
 from covary.gram.base import Bars, Pulled
 from covary.gram.linalg import Lapack
+from covary.gram.several import SeveralFactor
 from covary.kernels import tiles
 from covary.sites import Blocks
 
 
-class BlocksFactor:
+class BlocksFactor(SeveralFactor):
     """Prior times block sites; shifts, means and alphas have shape (n, L), variances (n, L, L)."""
-
-    jitter = 0.0
-    observed = False
 
     def __init__(self, K: list[np.ndarray], sites: Blocks, basis: Any = None) -> None:
         if basis is not None:
@@ -58,30 +56,10 @@ class BlocksFactor:
         """W v for v of shape (n, L)."""
         return np.einsum("nij,nj->ni", np.asarray(self.sites.precision), v)
 
-    def apply_K(self, v: np.ndarray) -> np.ndarray:
-        """K v, latent by latent."""
-        return np.stack([K @ v[:, c] for c, K in enumerate(self.K)], axis=1)
-
     def solve(self, v: np.ndarray) -> np.ndarray:
         """R v = C B⁻¹ Cᵀ v."""
         inner = Lapack.solve(self.root, self._stack(np.einsum("nij,ni->nj", self.C, v)))
         return np.einsum("nij,nj->ni", self.C, self._rows(inner))
-
-    def sigma(self, v: np.ndarray) -> np.ndarray:
-        """Σ v = K (v − R K v)."""
-        return self.apply_K(self.alpha(v))
-
-    def alpha(self, shift: np.ndarray) -> np.ndarray:
-        """The weights of the posterior mean, b − R K b (R&W, algorithms 3.1, 3.3: sound however large K is)."""
-        return shift - self.solve(self.apply_K(shift))
-
-    def mean(self, shift: np.ndarray) -> np.ndarray:
-        """The posterior mean at the training rows."""
-        return self.sigma(shift)
-
-    def quad(self, shift: np.ndarray) -> float:
-        """−bᵀΣb."""
-        return -float((shift * self.sigma(shift)).sum())
 
     def logdet(self) -> float:
         """log det(I + K W)."""

@@ -17,14 +17,13 @@ from covary._checks import NotPositiveDefinite, fail
 from covary.data import Inputs
 from covary.gram.base import Bars, Pulled
 from covary.gram.linalg import Lapack
+from covary.gram.several import SeveralFactor
 from covary.kernels import tiles
 from covary.sites import Softmax
 
 
-class SoftmaxFactor:
+class SoftmaxFactor(SeveralFactor):
     """Prior times a softmax site; shifts, means and alphas have shape (n, C), variances (n, C, C)."""
-
-    jitter = 0.0
 
     def __init__(self, K: list[np.ndarray], sites: Softmax, basis: Any = None) -> None:
         if basis is not None:
@@ -61,31 +60,11 @@ class SoftmaxFactor:
         """W v for v of shape (n, C)."""
         return self.weight[:, None] * self.pi * (v - (self.pi * v).sum(1, keepdims=True))
 
-    def apply_K(self, v: np.ndarray) -> np.ndarray:
-        """K v, class by class."""
-        return np.stack([K @ v[:, c] for c, K in enumerate(self.K)], axis=1)
-
     def solve(self, v: np.ndarray) -> np.ndarray:
         """R v for v of shape (n, C)."""
         Ev = np.stack([E @ v[:, c] for c, E in enumerate(self.E)], axis=1)
         inner = Lapack.solve(self.M, Ev.sum(1))
         return Ev - np.stack([E @ inner for E in self.E], axis=1)
-
-    def sigma(self, v: np.ndarray) -> np.ndarray:
-        """Σ v = K (v − R K v)."""
-        return self.apply_K(self.alpha(v))
-
-    def alpha(self, shift: np.ndarray) -> np.ndarray:
-        """The weights of the posterior mean, b − R K b (R&W, algorithms 3.1, 3.3: sound however large K is)."""
-        return shift - self.solve(self.apply_K(shift))
-
-    def mean(self, shift: np.ndarray) -> np.ndarray:
-        """The posterior mean at the training rows."""
-        return self.sigma(shift)
-
-    def quad(self, shift: np.ndarray) -> float:
-        """−bᵀΣb."""
-        return -float((shift * self.sigma(shift)).sum())
 
     def logdet(self) -> float:
         """log det(I + K W)."""
