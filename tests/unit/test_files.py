@@ -317,7 +317,16 @@ def test_a_zip_bomb_is_refused_before_it_is_opened(plain: GPRegressor, tmp_path:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB: far less than it would unpack to
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"not a model", b"PK\x05\x06" + b"\0" * 18, os.urandom(2000)], ids=str)
+OTHERS = {
+    "empty": b"",
+    "two letters": b"PK",
+    "text": b"not a model",
+    "empty zip": b"PK\x05\x06" + b"\0" * 18,
+    "noise": np.random.default_rng(0).bytes(2000),
+}
+
+
+@pytest.mark.parametrize("content", OTHERS.values(), ids=list(OTHERS))
 def test_files_of_other_kinds(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.covary"
     path.write_bytes(content)

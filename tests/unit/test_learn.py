@@ -15,6 +15,7 @@ from covary._checks import CovaryError
 from covary._module import Mark
 from covary.distributions import LogNormal, Normal
 from covary.gram.traced import terms
+from covary.inference import Laplace
 from covary.kernels import Matern12, Matern52, Periodic, SquaredExponential, bounded, fixed
 from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import Constant
@@ -481,3 +482,14 @@ def test_a_change_of_units_changes_the_answer_by_nothing_else(x_unit: float, y_u
     assert float(b["kernel.lengthscale"]) == pytest.approx(x_unit * float(a["kernel.lengthscale"]), rel=0.05)
     assert float(b["mean.value"]) == pytest.approx(y_unit * float(a["mean.value"]), abs=0.1 * y_unit)
     assert two.log_errors["mean.value"] == pytest.approx(y_unit * one.log_errors["mean.value"], rel=0.05)
+
+
+def test_a_scale_far_from_the_datas_is_left() -> None:
+    """At a length-scale where every row stands alone there is no slope to follow; the data's own scale is tried then."""
+    rng = np.random.default_rng(0)
+    X = 1e3 * rng.normal(size=(80, 3))
+    y = (X[:, 0] > 0).astype(float)
+    model = Model(GP("1.0 * SquaredExponential(lengthscale=0.01)"), likelihood=Bernoulli("logit"))
+    fit = learn(model, Data(X, y), inference=Laplace())
+    assert fit.value > 80 * np.log(0.5) + 10
+    assert float(fit.kernel.kernel.lengthscale) > 100

@@ -256,3 +256,17 @@ def test_a_hessian_that_is_not_positive_definite_is_made_so() -> None:
     np.testing.assert_allclose(values, [1e-3, 2.0, 3.0])
     got = run("quasi_newton", quadratic([1.0, -1.0], np.eye(2)), np.zeros(2), hessian=np.diag([-1.0, 0.0]), tolerance=1e-6)
     np.testing.assert_allclose(got.x, [1.0, -1.0], atol=1e-2)
+
+
+def test_the_first_step_of_a_boxed_search_is_a_short_one() -> None:
+    """L-BFGS-B goes straight to the walls where every coordinate has two bounds; a search must not begin there."""
+    seen: list[np.ndarray] = []
+
+    def steep(x: np.ndarray) -> tuple[float, np.ndarray]:
+        seen.append(x.copy())
+        return float(50 * ((x - 1) ** 2).sum()), 100 * (x - 1)
+
+    lbfgs(steep, np.zeros(3), lower=np.full(3, -12.0), upper=np.full(3, 12.0))
+    moved = [x for x in seen if x.any()]
+    assert np.linalg.norm(moved[0]) < 1.5
+    assert np.abs(moved).max() < 4.0

@@ -113,10 +113,10 @@ class DiagonalFactor(AbstractFactor):
     def _alpha(self, shift: Any) -> Any:
         if self.xp is np and float(self.root.min()) ** 2 * float(self.K[0, 0]) > SHARP:
             return self._solve(shift / (self.root**2 if shift.ndim == 1 else self.root[:, None] ** 2))
-        return shift - self._solve(self.K @ shift)  # R&W, algorithm 3.1, line 7: sound however large K is
+        return shift - self._solve(self.lane.times(self.K, shift))  # R&W, algorithm 3.1, line 7: sound however large K is
 
     def _sigma(self, B: Any) -> Any:
-        return self.K @ self._alpha(B)
+        return self.lane.times(self.K, self._alpha(B))
 
     def _logdet(self) -> Any:
         return 2 * self.xp.log(self.xp.diagonal(self.L)).sum()
@@ -191,10 +191,10 @@ class SignedFactor(AbstractFactor):
 
     def _solve(self, B: np.ndarray) -> np.ndarray:
         W = self.spread if B.ndim == 1 else self.spread[:, None]
-        return W * (B - self.Sigma @ (W * B))
+        return W * (B - Lapack.times(self.Sigma, W * B))
 
     def _sigma(self, B: np.ndarray) -> np.ndarray:
-        return self.Sigma @ B
+        return Lapack.times(self.Sigma, B)
 
     def _logdet(self) -> float:
         return self.log_determinant
@@ -240,13 +240,13 @@ class DenseBound(AbstractBound):
         return self._K[which]
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
-        return self.matrix() @ v
+        return Lapack.times(self.matrix(), v)
 
     def apply(self, v: np.ndarray) -> np.ndarray:
         if v.ndim == 1:
-            return self.matrix() @ v
+            return Lapack.times(self.matrix(), v)
         many = len(self.kernels) > 1
-        return np.stack([self.matrix(c if many else 0) @ v[:, c] for c in range(v.shape[1])], axis=1)
+        return np.stack([Lapack.times(self.matrix(c if many else 0), v[:, c]) for c in range(v.shape[1])], axis=1)
 
     def sqrt_matvec(self, z: np.ndarray) -> np.ndarray:
         """A square root of K times z (sampling, whitening)."""

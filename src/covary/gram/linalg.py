@@ -51,6 +51,17 @@ class Lapack:
         return trsm(1.0, L, B, side=0, lower=1, overwrite_b=int(overwrite))
 
     @staticmethod
+    def times(K: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """K B for a symmetric K by SciPy's BLAS, whose threads are awake already (NumPy brings a second set of its own)."""
+        if K.shape[0] < 2 or K.dtype != B.dtype:
+            return K @ B
+        if B.ndim == 1:
+            (gemv,) = linalg.get_blas_funcs(("gemv",), (K, B))
+            return gemv(1.0, K if K.flags.f_contiguous else K.T, B)
+        (gemm,) = linalg.get_blas_funcs(("gemm",), (K, B))
+        return gemm(1.0, K if K.flags.f_contiguous else K.T, B)
+
+    @staticmethod
     def full(lower: np.ndarray) -> np.ndarray:
         """A symmetric matrix from its lower triangle (a new buffer)."""
         out = np.tril(lower)
@@ -78,6 +89,10 @@ class Xla:
     @staticmethod
     def half_solve(L: Any, B: Any, *, overwrite: bool = False) -> Any:
         return jax.scipy.linalg.solve_triangular(L, B, lower=True)
+
+    @staticmethod
+    def times(K: Any, B: Any) -> Any:
+        return K @ B
 
     @staticmethod
     def full(lower: Any) -> Any:
@@ -129,6 +144,10 @@ class Callback:
     @staticmethod
     def half_solve(L: Any, B: Any, *, overwrite: bool = False) -> Any:
         return _call(_host_half, B, L, B)
+
+    @staticmethod
+    def times(K: Any, B: Any) -> Any:
+        return K @ B
 
     @staticmethod
     def full(lower: Any) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from covary.gram.linalg import Lapack
+
 
 class SeveralFactor:
     """Prior times sites that couple L latent functions; a kind says how to apply R = (K + W⁻¹)⁻¹."""
@@ -18,7 +20,7 @@ class SeveralFactor:
 
     def apply_K(self, v: np.ndarray) -> np.ndarray:
         """K v, function by function."""
-        return np.stack([K @ v[:, c] for c, K in enumerate(self.K)], axis=1)
+        return np.stack([Lapack.times(K, v[:, c]) for c, K in enumerate(self.K)], axis=1)
 
     def alpha(self, shift: np.ndarray) -> np.ndarray:
         """The weights of the posterior mean, b − R K b (R&W, algorithms 3.1, 3.3: sound however large K is)."""

@@ -62,9 +62,9 @@ class SoftmaxFactor(SeveralFactor):
 
     def solve(self, v: np.ndarray) -> np.ndarray:
         """R v for v of shape (n, C)."""
-        Ev = np.stack([E @ v[:, c] for c, E in enumerate(self.E)], axis=1)
+        Ev = np.stack([Lapack.times(E, v[:, c]) for c, E in enumerate(self.E)], axis=1)
         inner = Lapack.solve(self.M, Ev.sum(1))
-        return Ev - np.stack([E @ inner for E in self.E], axis=1)
+        return Ev - np.stack([Lapack.times(E, inner) for E in self.E], axis=1)
 
     def logdet(self) -> float:
         """log det(I + K W)."""
@@ -78,7 +78,7 @@ class SoftmaxFactor(SeveralFactor):
 
     def variance(self) -> np.ndarray:
         """The posterior covariance between classes at every training row: (n, C, C)."""
-        half = [H @ self.K[c] for c, H in enumerate(self.halves())]
+        half = [Lapack.times(self.K[c], H.T).T for c, H in enumerate(self.halves())]
         out = np.empty((self.n, self.C, self.C))
         for c in range(self.C):
             for e in range(c + 1):
@@ -95,12 +95,12 @@ class SoftmaxFactor(SeveralFactor):
         quiet = np.flatnonzero(~(rest >= 1e-3))
         if len(quiet):
             Ks = K[:, quiet]
-            out[quiet] = K[quiet, quiet] - np.einsum("ij,ij->j", Ks, self.E[c] @ Ks)
+            out[quiet] = K[quiet, quiet] - np.einsum("ij,ij->j", Ks, Lapack.times(self.E[c], Ks))
         return out
 
     def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
         """Posterior covariance between classes at m points, from K(X, X*) and k(x*, x*) of every class (eq. 3.43)."""
-        b = [self.E[c] @ Ks[c] for c in range(self.C)]
+        b = [Lapack.times(self.E[c], Ks[c]) for c in range(self.C)]
         half = [Lapack.half_solve(self.M, np.asfortranarray(part), overwrite=False) for part in b]
         out = np.empty((Ks[0].shape[1], self.C, self.C))
         for c in range(self.C):

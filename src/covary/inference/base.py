@@ -32,7 +32,11 @@ class AbstractInference(Module):
     def solve(
         self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None, memory: Any = None
     ) -> Solved:
-        """Find the sites and the evidence. What ``memory`` (the caller's dict) holds of the last call shortens the way."""
+        """Find the sites and the evidence.
+
+        What ``memory`` (the caller's dict) holds of the last call shortens the way; approximations leave there as ``spread``
+        how much the posterior mean varies over the rows.
+        """
         raise NotImplementedError
 
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:

@@ -90,7 +90,7 @@ class EP(AbstractInference):
         if memory is not None:
             if not status.startswith("converged") and run.moved > ROUGHLY:  # no step of a search may lean on it
                 raise NotPositiveDefinite(f"inference.EP: {status}; try inference=Laplace(), or more sweeps.")
-            memory["sites"] = (tau, nu)
+            memory["sites"], memory["spread"] = (tau, nu), float(np.std(run.mean))
         extra = {"moments": moments, "run": run}
         return Solved(run.factor, nu, run.factor.alpha(nu), value, status, steps, extra)
 

@@ -85,7 +85,7 @@ class Laplace(AbstractInference):
         if memory is not None:
             if status != "converged" and rest > STUCK:  # a rejected step
                 raise NotPositiveDefinite(f"inference.Laplace: the search for the mode has not ended ({status}).")
-            memory["weights"] = gradient
+            memory["weights"], memory["spread"] = gradient, float(np.std(g, axis=0).max())
         return Solved(factor, shift, factor.alpha(shift), float(value), status, steps, {"mode": g, "view": view})
 
     @staticmethod

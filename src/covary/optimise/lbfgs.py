@@ -31,6 +31,9 @@ def lbfgs(
     """Minimise inside a box; stop when a step gains less than ``tolerance`` or its slope is as small.
 
     ``stop(x, value)`` may end the search early: it is on its way to a point that is known already.
+
+    SciPy's routine takes its first step right to the walls where every coordinate has two of them, a step of length one
+    otherwise: a coordinate more, free and without effect, keeps the first step short.
     """
     from scipy.optimize import minimize
 
@@ -38,14 +41,15 @@ def lbfgs(
     start: list[float] = []
 
     def guarded(x: np.ndarray) -> tuple[float, np.ndarray]:
+        x = x[:-1]
         value, gradient = record(x)
         if not start:
             start.append(value)
         if stop is not None and stop(x, value):
             raise Joined
         if not np.isfinite(value):
-            return start[0] + REJECTED, np.zeros_like(x)
-        return value, gradient
+            return start[0] + REJECTED, np.zeros(len(x) + 1)
+        return value, np.append(gradient, 0.0)
 
     x0 = np.clip(x0, lower, upper)
     status = "converged"
@@ -55,10 +59,10 @@ def lbfgs(
             return Result(x0, np.inf, np.zeros_like(x0), "failed at the start", record.steps)
         out = minimize(
             guarded,
-            x0,
+            np.append(x0, 0.0),
             jac=True,
             method="L-BFGS-B",
-            bounds=np.stack([lower, upper], axis=1),
+            bounds=np.stack([np.append(lower, -np.inf), np.append(upper, np.inf)], axis=1),
             options={"ftol": tolerance / max(abs(first), 1.0) * 1e-2, "gtol": tolerance, "maxfun": max_steps, "maxcor": 20},
         )
         if not out.success and out.nit >= 1 and "ABNORMAL" not in str(out.message):

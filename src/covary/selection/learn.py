@@ -30,7 +30,20 @@ from covary.parameters import Packing
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
-from covary.selection.search import CLEARLY, GAIN, ROUGH, Peak, further_starts, joins, refine, row_levels, weigh
+from covary.selection.search import (
+    CLEARLY,
+    COARSEST,
+    FLAT,
+    GAIN,
+    ITERATED,
+    ROUGH,
+    Peak,
+    further_starts,
+    joins,
+    refine,
+    row_levels,
+    weigh,
+)
 from covary.selection.starts import spread_equal, starting_values
 
 
@@ -178,7 +191,11 @@ def learn(
         raise fail("learn", "every parameter is fixed", "free one, or call condition directly")
     theta0, centre = packing.pack(model), packing.pack(natural)
     lower, upper = box(packing, attached, data, theta0, centre)
-    levels = row_levels(data.rows) if coarse and isinstance(gram, Dense) else (data.rows,)
+    levels = (
+        row_levels(data.rows, COARSEST if isinstance(inference, Exact) else ITERATED)
+        if coarse and isinstance(gram, Dense)
+        else (data.rows,)
+    )
     if isinstance(gram, Dense) and gram.tile is None:
         gram = gram.replace(tile=tile_size(data.rows))
     problem = Objective(packing, attached, data, inference, gram, objective, (lower, upper))
@@ -186,14 +203,15 @@ def learn(
     order = rng.permutation(data.rows)
     history: list[tuple[int, float]] = []
 
-    def on(rows: int) -> tuple[Any, Callable[[float], None]]:
-        part = data if rows == data.rows else data.take(np.sort(order[:rows]))
+    def part(rows: int) -> Data:
+        return data if rows == data.rows else data.take(np.sort(order[:rows]))
 
+    def on(rows: int) -> tuple[Any, Callable[[float], None]]:
         def note(value: float) -> None:
             history.append((rows, -value))
             tracker.evaluated(rows, -value)
 
-        return problem.at(part), note
+        return problem.at(part(rows)), note
 
     function, note = on(levels[0])
     if not np.isfinite(function(np.clip(theta0, lower, upper))[0]):
@@ -250,7 +268,15 @@ def learn(
             best = peaks[0].end
         else:
             problem, function = held, before
-    if not only and len(levels) == 1 and np.isfinite(best.value):
+    if objective is None and np.isfinite(best.value) and problem.spread(best.x, part(levels[0])) < FLAT:
+        # a few rows of a rare class can look like noise, and so can all rows at a scale far from theirs
+        points = [theta0] if len(levels) > 1 else []
+        points += [] if np.allclose(theta0, centre) else [np.clip(centre, lower, upper)]
+        levels = (data.rows,)
+        function, note = on(data.rows)
+        best = min([climb(p, GAIN, 500) for p in points] or [best], key=lambda r: r.value)
+        peaks = [Peak(best)]
+    elif not only and len(levels) == 1 and np.isfinite(best.value):
         best = climb(best.x, GAIN, 500)
         peaks = [Peak(best)]
     if not np.isfinite(best.value):

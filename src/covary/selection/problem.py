@@ -50,6 +50,16 @@ class Objective:
         )
         return value, self.packing.pull(model, gradient)
 
+    def spread(self, theta: np.ndarray, data: Data) -> float:
+        """How much the posterior mean varies over these rows, in units of the target's spread; infinite if nobody tells."""
+        memory: dict[str, Any] = {}
+        model = self.packing.unpack(theta)
+        try:
+            self.evidence(model, data, memory)
+        except NotPositiveDefinite:
+            return np.inf
+        return memory.get("spread", np.inf) / target_scale(working(model, data))
+
     def by_autodiff(self, model: Any, data: Data, workspace: dict[str, Any]) -> tuple[float, np.ndarray]:
         """A user's objective, differentiated by JAX; compiled once, unless it branches on numbers."""
         method = getattr(self.custom, "value_and_grad", None)

@@ -20,6 +20,8 @@ from covary.selection.problem import difference_hessian
 GAIN = 0.01  # nats: stop when a step would gain less
 ROUGH = 0.2  # ... while several starts are compared
 COARSEST = 400  # rows below which there is no coarser level
+ITERATED = 250  # ... where every evaluation iterates: several factorisations each, and fewer fixed costs beside them
+FLAT = 0.02  # of the target's spread: a posterior mean that varies less has found nothing
 NOISY, CRISP = 2.7, -3.0  # nats: a start with more noise than the plain one (75 % of var(y)), and one with less
 APART = 0.3  # unconstrained units beyond which two ends are different ones
 NEAR = 30.0  # nats below the highest end within which another may still hold more of the posterior
@@ -32,12 +34,12 @@ LEAST = 0.05  # the least curvature counted: that of a prior with a standard dev
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def row_levels(rows: int) -> tuple[int, ...]:
+def row_levels(rows: int, coarsest: int = COARSEST) -> tuple[int, ...]:
     """The numbers of rows from coarse to fine."""
-    if rows <= 2 * COARSEST:
+    if rows < 2 * coarsest:
         return (rows,)
-    coarse = max(COARSEST, rows // 4)
-    return (coarse, rows) if coarse <= 1500 else (max(COARSEST, coarse // 4), coarse, rows)
+    coarse = max(coarsest, rows // 4)
+    return (coarse, rows) if coarse <= 1500 else (max(coarsest, coarse // 4), coarse, rows)
 
 
 def further_starts(
