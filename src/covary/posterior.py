@@ -68,7 +68,7 @@ class Posterior:
         return inputs
 
     def _latent(self, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-        mean, spread = self.bound.conditional(self.factor, self.alpha, X, variance)
+        mean, spread = self.bound.conditional(self.factor, self.solved, X, variance)
         base = self.model.mean.evaluate(X)
         likelihood = self.model.likelihood
         several = mean.ndim == 2 and likelihood.latents > 1  # outputs of one function all have its mean
@@ -89,7 +89,7 @@ class Posterior:
             return np.concatenate([self._latent(part, False)[0] for part in self._chunks(inputs)])
 
     def _chunks(self, X: Inputs) -> list[Inputs]:
-        rows = max(1, CHUNK_BYTES // (self.data.rows * self.data.dtype.itemsize))
+        rows = max(1, CHUNK_BYTES // (self.bound.width * self.data.dtype.itemsize))
         rows = max(256, rows // 256 * 256)
         return [X.take(slice(i, i + rows)) for i in range(0, X.rows, rows)]
 

@@ -38,7 +38,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._module import Module
-from covary.data import Inputs
+from covary.data import Data, Inputs
 from covary.gram.linalg import Lapack
 from covary.sites import AbstractSites, Noise
 
@@ -275,6 +275,11 @@ class AbstractBound:
     X: Inputs
     basis: Any = None
 
+    @property
+    def width(self) -> int:
+        """How many numbers a prediction holds for every new row: the rows of the support."""
+        return self.X.rows
+
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> AbstractFactor:
         """Prior times sites. With ``fixed_jitter`` exactly that much is added, and failure raises; else it may grow."""
         raise NotImplementedError
@@ -295,8 +300,12 @@ class AbstractBound:
         """What is added to the evidence under a Gaussian likelihood (VFE's trace term)."""
         return 0.0
 
-    def conditional(self, factor: Any, alpha: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-        """k*ᵀ alpha and, if asked for, the latent variance at new inputs, both without mean function and basis."""
+    def conditional(self, factor: Any, solved: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        """The latent mean and, if asked for, variance at new inputs, both without mean function and basis.
+
+        ``solved`` carries the ``shift`` of the sites and the weights ``alpha``: most kinds give k*ᵀ alpha, those that
+        condition every new point on its own neighbours (Vecchia) need the shift.
+        """
         raise NotImplementedError
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
@@ -309,7 +318,13 @@ class AbstractBound:
 
 
 class AbstractGram(Module):
-    """A recipe for handling K; bound to a kernel and inputs by the verbs."""
+    """A recipe for handling K; prepared for a model and data, then bound to a kernel and inputs, by the verbs."""
+
+    def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[AbstractGram, Data]:
+        """What the verbs really use: the gram with everything settled that depends on kernel or data (which inducing
+        inputs, which subset), and the data it is for. By default both as they are.
+        """
+        return self, data
 
     def bind(
         self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None

@@ -323,11 +323,11 @@ class DenseBound(AbstractBound):
         kernel_bar = tiles.pull_gram(self.kernel, self.X, G, scale, structured.left, structured.right, self.gram.tile)
         return Pulled(kernel_bar, shift_bar, type(factor.sites)(spread_bar))
 
-    def conditional(self, factor: Any, alpha: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+    def conditional(self, factor: Any, solved: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
         if isinstance(factor.sites, Softmax | Blocks):
-            return factor.conditional(self, alpha, X)
+            return factor.conditional(self, solved.alpha, X)
         Ks = tiles.cross(self.kernel, self.X, X)
-        mean = Ks.T @ alpha
+        mean = Ks.T @ solved.alpha
         if not variance:
             return mean, None
         return mean, np.maximum(self.prior_diag(X) - factor._reduction(Ks), 0.0)

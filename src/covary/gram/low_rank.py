@@ -1,188 +1,447 @@
-r"""Low-rank grams from m inducing inputs Z: FITC and VFE from one formula.
+r"""Low-rank grams from m inducing inputs Z: one formula for the whole family, streamed over the rows.
 
-With :math:`\Phi = L_{uu}^{-1}K_{uf}`, K is replaced by :math:`\tilde K = \Phi^\top\Phi + D`: D = diag(K − ΦᵀΦ) for FITC
-(R&W, eq. 8.24), D = 0 for VFE, whose evidence gains the trace term −½ Σ(k_ii − q_ii)/s_i (Titsias 2009). Everything is
-O(n m²).
+With :math:`\Phi = L_{uu}^{-1}K_{uf}` and :math:`\rho = \mathrm{diag}(K - \Phi^\top\Phi)`, K is replaced by
+:math:`\tilde K = \Phi^\top\Phi + \mathrm{diag}(\alpha\rho)`, and the evidence under Gaussian noise S gains
+:math:`-\tfrac{1-\alpha}{2\alpha}\sum_i\log(1 + \alpha\rho_i/s_i)`:
+
+==============  =========================  ===========================  ==============================================
+rule            α                          evidence gains               latent variance at x*
+==============  =========================  ===========================  ==============================================
+``"sor"``       0                          nothing (R&W 8.17)           φ*ᵀM⁻¹φ* (R&W 8.15: too small far from Z)
+``"sor+"``      0                          nothing                      of the model with one more basis function at x*
+``"nystrom"``   0                          nothing                      k** − k*ᵀR k*, exact k* (may be negative)
+``"dtc"``       0                          nothing                      k** − φ*ᵀφ* + φ*ᵀM⁻¹φ* (R&W 8.27)
+``"fitc"``      1                          nothing                      as dtc
+``"vfe"``       → 0                        −½ Σ ρ_i/s_i                 as dtc
+``"power"``     ``power``                  as above                     as dtc
+==============  =========================  ===========================  ==============================================
+
+with :math:`M = I + \Phi w\Phi^\top`, w = 1/(s + αρ) for observed sites and W/(1 + αρW) for natural ones. Everything is
+O(n m²) time; rows are taken in blocks and Φ is computed again in the backward pass where it is too large to keep, so memory
+is O(m² + block·m).
+
+References: R&W chapter 8; Quiñonero-Candela & Rasmussen (2005); Snelson & Ghahramani (2006); Titsias (2009); Bui, Yan & Turner
+(2017), eq. 14.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from dataclasses import KW_ONLY
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from covary._checks import NotPositiveDefinite, fail
+from covary._memory import check_memory, free_memory
 from covary._module import static
-from covary.data import Inputs, as_inputs
-from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled
+from covary.data import Data, Inputs, as_inputs
+from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled, absent
+from covary.gram.inducing import RULES as SELECTIONS
+from covary.gram.inducing import select
 from covary.gram.linalg import Lapack
 from covary.kernels import tiles
 from covary.parameters import real
 from covary.sites import AbstractSites, Diagonal, Noise
 
+RULES = ("fitc", "vfe", "dtc", "sor", "sor+", "nystrom", "power")
+BLOCK_BYTES = 2**26  # of one block of Φ
+KEEP_BYTES = 2**30  # of Φ as a whole, below which it is kept between passes
+MAX_JITTER = 1e-6  # of the mean diagonal of K(Z, Z)
+
 
 class LowRankFactor(AbstractFactor):
     """ΦᵀΦ + D times sites, by Woodbury on an m × m matrix."""
 
-    def __init__(self, Phi: np.ndarray, D: np.ndarray, sites: Noise | Diagonal, basis: Any = None) -> None:
-        self.Phi, self.D, self.sites, self.basis = Phi, D, sites, basis
-        if isinstance(sites, Noise):
-            own = np.asarray(sites.variance) + D
-            if np.any(own <= 0):
+    def __init__(self, bound: LowRankBound, sites: Noise | Diagonal) -> None:
+        self.bound, self.sites, self.basis, self.jitter = bound, sites, bound.basis, bound.jitter
+        natural = isinstance(sites, Diagonal)
+        spread = np.asarray(sites.precision if isinstance(sites, Diagonal) else sites.variance)
+        if natural and np.any(spread < 0):
+            raise fail("gram.LowRank", "site precisions are negative", "use gram=Dense(), or a log-concave likelihood")
+        M = np.zeros((bound.rank,) * 2, spread.dtype, order="F")
+        (syrk,) = linalg.get_blas_funcs(("syrk",), (M,))
+        self.w, self.D, self.light = np.empty_like(spread), np.empty_like(spread), np.ones_like(spread)
+        for part, Phi in bound.blocks():
+            rest = bound.rest[part] = np.maximum(bound.prior[part] - np.einsum("ij,ij->j", Phi, Phi), 0.0)
+            D, s = bound.gram.share * rest, spread[part]
+            own = 1 + D * s if natural else s + D
+            if not natural and np.any(own <= 0):
                 raise fail("gram.LowRank", "the noise is zero at some rows", "give a positive noise variance, or use Dense()")
-            self.w, self.extra = 1 / own, float(np.log(own).sum())
-        else:
-            W = np.asarray(sites.precision)
-            if np.any(W < 0):
-                raise fail("gram.LowRank", "site precisions are negative", "use gram=Dense(), or a log-concave likelihood")
-            self.w, self.extra = W / (1 + D * W), float(np.log1p(D * W).sum())
-        M = (Phi * self.w) @ Phi.T
+            self.D[part], self.light[part] = D, 1 / own if natural else 1.0
+            self.w[part] = s / own if natural else 1 / own
+            M = syrk(1.0, Phi * np.sqrt(self.w[part]), c=M, beta=1.0, lower=1, overwrite_c=1)
+        self.extra = float((np.log1p(self.D * spread) if natural else -np.log(self.w)).sum())
         M.flat[:: len(M) + 1] += 1
-        self.L = Lapack.cholesky(np.asfortranarray(M))
-        self.half = Lapack.half_solve(self.L, np.asfortranarray(Phi * self.w))  # type: ignore[arg-type]
+        L = Lapack.cholesky(M)
+        if L is None:
+            raise NotPositiveDefinite(
+                "gram.LowRank: I + Φ W Φᵀ has no Cholesky factor; the kernel or the sites are not finite."
+            )
+        self.L = L
+        self._inner: Any = None
+        self._spanned: Any = None
+
+    def inner(self) -> np.ndarray:
+        """M⁻¹, full."""
+        if self._inner is None:
+            self._inner = tiles.mirror(np.asfortranarray(Lapack.inverse(self.L)))
+        return self._inner
+
+    def weights_of(self, B: np.ndarray) -> np.ndarray:
+        """M⁻¹ Φ B: the posterior mean of the whitened inducing values for sites with Gaussian shift B."""
+        return Lapack.solve(self.L, self.bound.times(B))
+
+    def spanned(self) -> np.ndarray:
+        """diag ΦᵀM⁻¹Φ: the posterior variance of what the inducing values explain."""
+        if self._spanned is None:
+            out, half = np.empty_like(self.w), np.tril(self.L)
+            for part, Phi in self.bound.blocks():
+                T = Lapack.half_solve(half, Phi)
+                out[part] = np.einsum("ij,ij->j", T, T)
+            self._spanned = out
+        return self._spanned
 
     def _solve(self, B: np.ndarray) -> np.ndarray:
         w = self.w if B.ndim == 1 else self.w[:, None]
-        return w * B - self.half.T @ (self.half @ B)
-
-    def _K(self, B: np.ndarray) -> np.ndarray:
-        return self.Phi.T @ (self.Phi @ B) + (self.D if B.ndim == 1 else self.D[:, None]) * B
+        return w * (B - self.bound.back(self.weights_of(w * B)))
 
     def _sigma(self, B: np.ndarray) -> np.ndarray:
-        KB = self._K(B)
-        return KB - self._K(self._solve(KB))
+        light, D = (self.light, self.D) if B.ndim == 1 else (self.light[:, None], self.D[:, None])
+        return light * (self.bound.back(self.weights_of(light * B)) + D * B)
 
     def _logdet(self) -> float:
-        return self.extra + 2 * float(np.log(np.diagonal(self.L)).sum())  # type: ignore[arg-type]
+        return self.extra + 2 * float(np.log(np.diagonal(self.L)).sum())
 
     def _inverse_diagonal(self) -> np.ndarray:
-        return self.w - (self.half**2).sum(0)
+        return self.w - self.w**2 * self.spanned()
 
     def _variance(self) -> np.ndarray:
         if self.observed:
-            s = self.spread
+            s = np.asarray(self.spread)
             return s - s * s * self._inverse_diagonal()
-        D, w, Phi = self.D, self.w, self.Phi  # diag(K̃ − K̃RK̃), with R = w − halfᵀhalf
-        G = self.half @ Phi.T  # m × m: half Φᵀ
-        left = G @ Phi + self.half * D  # half K̃
-        quad = ((Phi @ (w[:, None] * Phi.T)) @ Phi * Phi).sum(0) + 2 * D * w * (Phi**2).sum(0) + D * D * w
-        return (Phi**2).sum(0) + D - quad + (left**2).sum(0)
+        return self.light**2 * self.spanned() + self.light * self.D
 
 
 class LowRankBound(AbstractBound):
-    """A kernel seen through inducing inputs."""
+    """A kernel seen through inducing inputs, block by block of the rows."""
 
     def __init__(self, gram: LowRank, kernels: tuple[Any, ...], X: Inputs, basis: Any = None) -> None:
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         self.Z = as_inputs(np.asarray(gram.inducing, X.x.dtype), "gram.LowRank", "inducing")
-        if len(kernels) != 1:
-            raise fail("gram.LowRank", "several latent functions are not supported", "use gram=Dense()")
-        kernel = kernels[0]
-        Kuu = tiles.gram_lower(kernel, self.Z)
-        level = gram.jitter * float(np.mean(np.diagonal(Kuu)))
-        Kuu.flat[:: len(Kuu) + 1] += level
-        L = Lapack.cholesky(Kuu)
-        if L is None:
-            raise NotPositiveDefinite(
-                "gram.LowRank: K(Z, Z) is not positive definite; spread the inducing inputs wider, or raise jitter."
-            )
-        self.L = L
-        self.Phi = Lapack.half_solve(L, tiles.cross(kernel, self.Z, X), overwrite=True)
-        self.prior = tiles.diag(kernel, X)
-        self.rest = np.maximum(self.prior - (self.Phi**2).sum(0), 0.0)
-        self.D = self.rest if gram.rule == "fitc" else np.zeros_like(self.rest)
+        if self.Z.columns != X.columns:
+            raise fail("gram.LowRank", f"the inducing inputs have {self.Z.columns} columns and X has {X.columns}", "match them")
+        self.kernel, self.rank = kernels[0], self.Z.rows
+        item = X.x.dtype.itemsize
+        check_memory("gram.LowRank", 4 * item * self.rank**2 + 2 * BLOCK_BYTES, "use fewer inducing inputs")
+        self.prior = tiles.diag(self.kernel, X)
+        self.rest = np.full_like(self.prior, np.nan)
+        step = max(1024, BLOCK_BYTES // (item * self.rank))
+        self.parts = [slice(i, min(i + step, X.rows)) for i in range(0, X.rows, step)]
+        whole = item * self.rank * X.rows
+        self.keep = whole <= min(KEEP_BYTES, free_memory() // 4)
+        self._kept: dict[int, np.ndarray] = {}
+        self._means: tuple[Any, Any] | None = None
+
+    @property
+    def width(self) -> int:
+        return self.rank
+
+    @cached_property
+    def _root(self) -> tuple[np.ndarray, float]:
+        return cholesky_at(self.kernel, self.Z, self.gram.jitter)
+
+    @property
+    def L(self) -> np.ndarray:
+        """The Cholesky factor of K(Z, Z)."""
+        return self._root[0]
+
+    @property
+    def jitter(self) -> float:
+        """How much of the mean diagonal of K(Z, Z) was added to it."""
+        return self._root[1]
+
+    def features(self, X: Inputs) -> np.ndarray:
+        """L⁻¹ K(Z, X)."""
+        return Lapack.half_solve(self.L, tiles.cross(self.kernel, self.Z, X), overwrite=True)
+
+    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """Φ by blocks of rows: kept from the first pass where it fits, computed again where not."""
+        for part in self.parts:
+            Phi = self._kept.get(part.start)
+            if Phi is None:
+                Phi = self.features(self.X.take(part))
+                if self.keep:
+                    self._kept[part.start] = Phi
+            yield part, Phi
+
+    def times(self, B: np.ndarray) -> np.ndarray:
+        """Φ B for B of shape (n,) or (n, p)."""
+        return sum((_product(Phi, B[part]) for part, Phi in self.blocks()), np.zeros((self.rank, *B.shape[1:]), B.dtype))
+
+    def back(self, c: np.ndarray) -> np.ndarray:
+        """Φᵀ c."""
+        return np.concatenate([_product(Phi, c, transposed=True) for _, Phi in self.blocks()])
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
-        return self.Phi.T @ (self.Phi @ v) + (self.D if v.ndim == 1 else self.D[:, None]) * v
+        if np.isnan(self.rest).any():
+            self.rest = np.maximum(self.prior - np.concatenate([np.einsum("ij,ij->j", P, P) for _, P in self.blocks()]), 0.0)
+        D = self.gram.share * self.rest
+        return self.back(self.times(v)) + (D if v.ndim == 1 else D[:, None]) * v
 
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> LowRankFactor:
-        if not isinstance(sites, Noise | Diagonal):
-            raise fail("gram.LowRank", f"sites of kind {type(sites).__name__} are not supported", "use gram=Dense()")
-        if self.gram.rule == "vfe" and not isinstance(sites, Noise):
-            raise fail("gram.LowRank", "rule 'vfe' goes with a Gaussian likelihood only", "use rule='fitc'")
-        return LowRankFactor(self.Phi, self.D, sites, self.basis)
+        if not isinstance(sites, Noise | Diagonal) or len(self.kernels) != 1:
+            what = "several kernels" if len(self.kernels) != 1 else f"sites of kind {type(sites).__name__}"
+            raise fail("gram.LowRank", f"{what} are not supported", "use gram=Dense(), or inference=SVGP()")
+        if self.gram.corrected and not isinstance(sites, Noise):
+            raise fail(
+                "gram.LowRank",
+                f"rule {self.gram.rule!r} goes with a Gaussian likelihood only",
+                "use rule='fitc', or inference=SVGP()",
+            )
+        return LowRankFactor(self, sites)
 
     def correction(self, sites: AbstractSites) -> float:
-        if self.gram.rule != "vfe":
+        if not self.gram.corrected:
             return 0.0
-        return -0.5 * float((self.rest / np.asarray(sites.variance)).sum())  # type: ignore[attr-defined]
+        s, a = np.asarray(sites.variance), self.gram.share  # type: ignore[attr-defined]
+        if a == 0:
+            return -0.5 * float((self.rest / s).sum())
+        return -(1 - a) / (2 * a) * float(np.log1p(a * self.rest / s).sum())
 
     def pull(self, factor: Any, shift: Any, alpha: Any, bars: Bars, *, consume: bool = False) -> Pulled:
-        structured, shift_bar, spread_bar = factor.cotangent(shift, bars)
-        kernel = self.kernels[0]
-        V = _back(self.L, self.Phi)  # Kuu⁻¹ Kuf
-        c, left, right = structured.scale, structured.left, structured.right
-        VQ = 0.5 * ((V @ left) @ right.T + (V @ right) @ left.T) + c * factor._solve(V.T).T
-        prior_bar = np.zeros_like(self.prior)
-        q_bar = np.zeros_like(self.prior)
-        if self.gram.rule == "fitc":
-            prior_bar = factor.diagonal(structured)
-            q_bar = -prior_bar
-        if self.gram.rule == "vfe" and bars.correction:
-            s = np.asarray(factor.sites.variance)
-            prior_bar, q_bar = -0.5 * bars.correction / s, 0.5 * bars.correction / s
-            spread_bar = spread_bar + 0.5 * bars.correction * self.rest / s**2
-        VQ += V * q_bar
-        cross_bar = 2 * VQ  # over K(Z, X)
-        inner_bar = -VQ @ V.T  # over K(Z, Z)
-        from_cross, z_bar = tiles.pull_cross(kernel, self.Z, self.X, cross_bar)
-        from_inner, z_inner = tiles.pull_cross(kernel, self.Z, self.Z, inner_bar)
-        from_diag = tiles.pull_diag(kernel, self.X, prior_bar)
-        level = self.gram.jitter * float(np.trace(inner_bar)) / self.Z.rows
-        from_jitter = tiles.pull_diag(kernel, self.Z, np.full(self.Z.rows, level))
-        total = tiles.total([from_cross, from_inner, from_diag, from_jitter])
-        return Pulled(total, shift_bar, type(factor.sites)(spread_bar), z_bar + 2 * z_inner)
+        gram, kernel, n = self.gram, self.kernel, self.X.rows
+        outputs = shift.shape[1] if shift.ndim == 2 else 1
+        plain = factor.observed and factor.basis is None and bars.mean is None and bars.variance is None
+        if plain:
+            a = alpha if shift.ndim == 2 else alpha[:, None]
+            scale, left, right = bars.logdet * outputs, -bars.quad * a, a
+            shift_bar, spread_bar = (2 * bars.quad * a).reshape(shift.shape), np.zeros(n, shift.dtype)
+        else:
+            structured, shift_bar, spread_bar = factor.cotangent(shift, bars)
+            scale, left, right = structured.scale, structured.left, structured.right
+        w, s, share = factor.w, np.asarray(factor.spread), gram.share
+        to_left, to_right = self.times(left), self.times(right)
+        inner, identity = factor.inner(), np.eye(self.rank)
+        total = scale * (identity - inner) + 0.5 * (to_left @ to_right.T + to_right @ to_left.T)
+        prior_bar, spanned, parts, z_bar = np.zeros(n, shift.dtype), np.empty(n, shift.dtype), [], 0.0
+        for part, Phi in self.blocks():
+            T = _product(inner, Phi)
+            spanned[part] = np.einsum("ij,ij->j", Phi, T)
+            if share:
+                own = (left[part] * right[part]).sum(1) + scale * (w[part] - w[part] ** 2 * spanned[part])
+                prior_bar[part] = share * own
+            if gram.corrected and bars.correction:
+                prior_bar[part] -= 0.5 * bars.correction * (1 - share) / (s[part] + share * self.rest[part])
+            bar = T
+            bar *= scale * w[part]
+            if share or gram.corrected:
+                weighted = Phi * prior_bar[part]
+                bar -= weighted
+                total -= _product(weighted, Phi, transposed="second")
+            bar += 0.5 * (to_left @ right[part].T + to_right @ left[part].T)
+            bar = 2 * _back(self.L, bar)  # over K(Z, X_b)
+            from_cross, z_part = tiles.pull_cross(kernel, self.Z, self.X.take(part), bar, inputs=gram.learned)
+            parts.append(from_cross)
+            z_bar = z_bar + z_part
+        if plain:
+            spread_bar = (left * right).sum(1) + scale * (w - w**2 * spanned)
+        factor._spanned = spanned
+        if gram.corrected and bars.correction:
+            spread_bar = spread_bar + 0.5 * bars.correction * (1 - share) * self.rest / (s * (s + share * self.rest))
+        inner_bar = -_back(self.L, _back(self.L, np.asfortranarray((total + total.T) / 2)).T)  # over K(Z, Z)
+        from_inner, z_inner = tiles.pull_cross(kernel, self.Z, self.Z, inner_bar, inputs=gram.learned)
+        level = self.jitter * float(np.trace(inner_bar)) / self.rank
+        parts += [from_inner, tiles.pull_diag(kernel, self.Z, np.full(self.rank, level))]
+        if not absent(share) or gram.corrected:
+            parts.append(tiles.pull_diag(kernel, self.X, prior_bar))
+        inducing = z_bar + 2 * z_inner if gram.learned else None
+        return Pulled(tiles.total(parts), shift_bar, type(factor.sites)(spread_bar), inducing)
 
-    def conditional(self, factor: Any, alpha: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
-        Ku = tiles.cross(self.kernels[0], self.Z, X)
-        mean = Ku.T @ (_back(self.L, self.Phi) @ alpha)
+    def mean_weights(self, solved: Any) -> np.ndarray:
+        """The posterior mean of the whitened inducing values, Φ alpha; kept for the next prediction."""
+        if self._means is None or self._means[0] is not solved.alpha:
+            self._means = (solved.alpha, self.times(solved.alpha))
+        return self._means[1]
+
+    def inducing_posterior(self, factor: Any, solved: Any) -> tuple[Inputs, np.ndarray, np.ndarray, np.ndarray]:
+        """Where the inducing values are, their posterior mean, a root of their covariance L M⁻¹Lᵀ, and L."""
+        L = np.tril(self.L)
+        root = linalg.solve_triangular(np.tril(factor.L), L.T, lower=True, check_finite=False).T
+        return self.Z, L @ self.mean_weights(solved), root, L
+
+    def conditional(self, factor: Any, solved: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        rule = self.gram.rule
+        if rule in ("sor+", "nystrom"):
+            return _augmented(self, factor, solved, X) if rule == "sor+" else _nystrom(self, factor, solved, X)
+        phi = self.features(X)
+        mean = _product(phi, self.mean_weights(solved), transposed=True)
         if not variance:
             return mean, None
-        return mean, np.maximum(tiles.diag(self.kernels[0], X) - (Ku * (self.inner(factor) @ Ku)).sum(0), 0.0)
-
-    def inner(self, factor: Any) -> np.ndarray:
-        """V R Vᵀ with V = Kuu⁻¹Kuf: what prediction subtracts, on the inducing inputs."""
-        V = _back(self.L, self.Phi)
-        return V @ factor._solve(V.T)
+        half = Lapack.half_solve(np.tril(factor.L), phi)
+        spread = np.einsum("ij,ij->j", half, half)
+        if rule != "sor":
+            spread = spread + np.maximum(tiles.diag(self.kernel, X) - np.einsum("ij,ij->j", phi, phi), 0.0)
+        return mean, spread
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
-        Ku = tiles.cross(self.kernels[0], self.Z, X)
-        out = tiles.mirror(tiles.gram_lower(self.kernels[0], X)) - Ku.T @ self.inner(factor) @ Ku
+        phi = self.features(X)
+        half = Lapack.half_solve(np.tril(factor.L), phi)
+        out = half.T @ half
+        if self.gram.rule not in ("sor", "sor+", "nystrom"):
+            out += tiles.mirror(tiles.gram_lower(self.kernel, X)) - phi.T @ phi
+        elif self.gram.rule != "sor":
+            raise fail("gram.LowRank", f"rule {self.gram.rule!r} has no joint covariance", "use rule='dtc' or 'fitc'")
         return (out + out.T) / 2
 
     def cross_solve(self, X: Inputs, B: Any) -> np.ndarray:
-        return tiles.cross(self.kernels[0], self.Z, X).T @ (_back(self.L, self.Phi) @ B)
+        return _product(self.features(X), self.times(B), transposed=True)
+
+
+def _augmented(bound: LowRankBound, factor: Any, solved: Any, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """Subset of regressors with one more basis function centred on each new point (R&W, section 8.3.1; O(n m) per point).
+
+    In whitened features the new one is (k(x, x*) − φᵀφ*)/√δ*, δ* = k** − φ*ᵀφ*, and M grows by one row (R&W, eq. A.12).
+    """
+    phi = bound.features(X)
+    delta = np.maximum(tiles.diag(bound.kernel, X) - np.einsum("ij,ij->j", phi, phi), 0.0)
+    far = delta > 1e-12 * np.maximum(delta.max(initial=0.0), 1e-300)
+    root = np.sqrt(np.where(far, delta, 1.0))
+    across, own = np.zeros_like(phi), np.zeros(X.rows)
+    target = np.zeros(X.rows)
+    for part, Phi in bound.blocks():
+        new = (tiles.cross(bound.kernel, bound.X.take(part), X) - _product(Phi, phi, transposed=True)) / root
+        weighted = factor.w[part][:, None] * new
+        across += _product(Phi, weighted)
+        own += np.einsum("ij,ij->j", new, weighted)
+        target += new.T @ solved.alpha[part]  # alpha lacks only what the new feature explains
+    inside = Lapack.solve(factor.L, np.asfortranarray(across))
+    schur = 1 + own - np.einsum("ij,ij->j", across, inside)
+    gap = root - np.einsum("ij,ij->j", phi, inside)
+    gain = np.where(far, gap / schur, 0.0)
+    half = Lapack.half_solve(np.tril(factor.L), phi)
+    mean = phi.T @ bound.mean_weights(solved) + gain * target
+    return mean, np.einsum("ij,ij->j", half, half) + gain * gap
+
+
+def _nystrom(bound: LowRankBound, factor: Any, solved: Any, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
+    """The Nyström method: only K among the rows is replaced (R&W, section 8.3.2). Its variance can fall below zero."""
+    Ks = tiles.cross(bound.kernel, bound.X, X)
+    spread = tiles.diag(bound.kernel, X) - factor._reduction(Ks)
+    if (spread < 0).any():
+        warnings.warn(
+            f"gram.LowRank: {int((spread < 0).sum())} of {len(spread)} variances of the Nyström method are negative and set to "
+            "zero; use rule='dtc' or 'fitc'.",
+            stacklevel=5,
+        )
+    return Ks.T @ solved.alpha, np.maximum(spread, 0.0)
+
+
+def cholesky_at(kernel: Any, Z: Inputs, jitter: float) -> tuple[np.ndarray, float]:
+    """The factor of K(Z, Z), and how much of its mean diagonal had to be added."""
+    while True:
+        Kuu = tiles.gram_lower(kernel, Z)
+        Kuu.flat[:: len(Kuu) + 1] += jitter * float(np.mean(np.diagonal(Kuu)))
+        L = Lapack.cholesky(Kuu)
+        if L is not None and np.isfinite(L.flat[:: len(L) + 1]).all():
+            return np.asfortranarray(np.tril(L)), jitter
+        jitter = max(10 * jitter, 1e-12)
+        if jitter > MAX_JITTER:
+            raise NotPositiveDefinite(
+                "gram.LowRank: K(Z, Z) is not positive definite; spread the inducing inputs wider, or use fewer of them."
+            )
+
+
+def _product(A: np.ndarray, B: np.ndarray, *, transposed: bool | str = False) -> np.ndarray:
+    """A B, AᵀB (``True``) or A Bᵀ (``"second"``) by SciPy's BLAS (see :meth:`Lapack.times`)."""
+    if B.ndim == 1:
+        (gemv,) = linalg.get_blas_funcs(("gemv",), (A, B))
+        return gemv(1.0, A, B, trans=int(bool(transposed)))
+    (gemm,) = linalg.get_blas_funcs(("gemm",), (A, B))
+    return gemm(1.0, A, B, trans_a=int(transposed is True), trans_b=int(transposed == "second"))
 
 
 def _back(L: np.ndarray, B: np.ndarray) -> np.ndarray:
     """L⁻ᵀ B."""
-    from scipy.linalg import solve_triangular
-
-    return solve_triangular(L, B, lower=True, trans=1, check_finite=False)
+    (trsm,) = linalg.get_blas_funcs(("trsm",), (L, B))
+    return trsm(1.0, L, B, side=0, lower=1, trans_a=1)
 
 
 class LowRank(AbstractGram):
-    """K through m inducing inputs: O(n m²) time.
+    """K through m inducing inputs: O(n m²) time, O(m² + block·m) memory.
 
     Parameters
     ----------
     inducing
-        The inducing inputs Z, of shape (m, d).
+        How many inducing inputs, chosen by ``select`` when data are there; or the inputs themselves, of shape (m, d).
     rule
-        ``"fitc"`` (keeps the prior variance of every row) or ``"vfe"`` (a lower bound on the evidence; Gaussian only).
+        ``"fitc"`` (keeps the prior variance of every row), ``"vfe"`` (a lower bound on the evidence; Gaussian noise only),
+        ``"power"`` (between them, see ``power``), ``"dtc"`` (projected process), ``"sor"`` (subset of regressors, whose
+        variances are too small far from Z), ``"sor+"`` (the same with one more basis function at every new point, which
+        repairs them at O(n m) each), ``"nystrom"``.
+    select
+        ``"greedy"`` (the row whose variance is least explained, again and again: pivoted Cholesky), ``"kmeans"``,
+        ``"leverage"``, ``"random"``.
+    learned
+        Whether :func:`learn` moves the inducing inputs by gradient too.
+    power
+        α of ``rule="power"``: 0 is VFE, 1 is FITC.
     jitter
-        What is added to the diagonal of K(Z, Z), as a fraction of its mean.
+        What is added to the diagonal of K(Z, Z), as a fraction of its mean; grows to 1e-6 where needed.
     """
 
     inducing: Any = real()
     _: KW_ONLY
     rule: str = static("fitc")
+    select: str = static("greedy")
+    learned: bool = static(False)
+    power: float = static(0.5)
     jitter: float = static(1e-10)
+
+    @property
+    def share(self) -> float:
+        """α: how much of the unexplained variance counts as noise of its row."""
+        return {"fitc": 1.0, "power": float(self.power)}.get(self.rule, 0.0)
+
+    @property
+    def corrected(self) -> bool:
+        """Whether the evidence gains a term for what is not explained."""
+        return self.rule in ("vfe", "power")
+
+    def check(self) -> None:
+        """The rules are known ones."""
+        who = "gram.LowRank"
+        if self.rule not in RULES:
+            raise fail(who, f"rule is {self.rule!r}", f"choose one of {', '.join(map(repr, RULES))}")
+        if self.select not in SELECTIONS:
+            raise fail(who, f"select is {self.select!r}", f"choose one of {', '.join(map(repr, SELECTIONS))}")
+        if not 0 <= self.power <= 1:
+            raise fail(who, f"power is {self.power!r}", "give a number between 0 (VFE) and 1 (FITC)")
+
+    def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[LowRank, Data]:
+        """The same with the inducing inputs chosen, if only their number was given."""
+        self.check()
+        if np.ndim(self.inducing) > 0:
+            return self, data
+        noise = model.likelihood.variance if hasattr(model.likelihood, "variance") else None
+        Z = select(self.select, model.prior.kernels[0], data.X, self.count(), noise=noise, key=key)
+        return self.replace(inducing=Z), data
+
+    def count(self) -> int:
+        """How many inducing inputs were asked for."""
+        number = float(np.asarray(self.inducing)) if np.ndim(self.inducing) == 0 else len(self.inducing)
+        if not (number >= 1 and number == int(number)):
+            raise fail("gram.LowRank", f"inducing is {number!r}", "give how many inducing inputs, or an array of them")
+        return int(number)
 
     def bind(
         self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
     ) -> LowRankBound:
-        if self.rule not in ("fitc", "vfe"):
-            raise fail("gram.LowRank", f"rule is {self.rule!r}", "choose 'fitc' or 'vfe'")
-        return LowRankBound(self, kernels, X, None if basis is None else basis.evaluate(X))
+        self.check()
+        gram = self
+        if np.ndim(self.inducing) == 0:
+            gram = self.replace(inducing=select(self.select, kernels[0], X, self.count()))
+        return LowRankBound(gram, kernels, X, None if basis is None else basis.evaluate(X))

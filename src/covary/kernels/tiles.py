@@ -55,6 +55,12 @@ def _pull_inputs(kernel: Any, X: Inputs, Z: Inputs, G: Any) -> Any:
 
 
 @jax.jit
+def _pull_block(kernel: Any, X: Inputs, Z: Inputs, G: Any) -> Any:
+    traces["pull"] += 1
+    return jax.vjp(lambda k: k.block(X, Z), kernel)[1](G)[0]
+
+
+@jax.jit
 def _diag(kernel: Any, X: Inputs) -> Any:
     return kernel.block_diag(X)
 
@@ -257,20 +263,30 @@ def _pull_on_host(bare: Any, X: Inputs, G: Any, scale: float, left: Any, right: 
     return total(parts)
 
 
-def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and over the numbers of X."""
+def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray, *, inputs: bool = True) -> tuple[Any, Any]:
+    """The gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and, if asked for, over the numbers of X (else 0)."""
     n, m, dtype = X.rows, Z.rows, X.x.dtype
-    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, MIDDLE), padded(Z, MIDDLE)
+    size = MIDDLE if inputs else tile_size(n)
+    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, size), padded(Z, size)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
         (i, i_end), (j, j_end) = pair
-        block = np.zeros((MIDDLE, MIDDLE), dtype)
-        block[: i_end - i, : j_end - j] = G[i:i_end, j:j_end]
-        bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + MIDDLE)), full_z.take(slice(j, j + MIDDLE)), block)
-        return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
+        if inputs:
+            block = np.zeros((size, size), dtype)
+            block[: i_end - i, : j_end - j] = G[i:i_end, j:j_end]
+            bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + size)), full_z.take(slice(j, j + size)), block)
+            return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
+        block = G[i:i_end, j:j_end].T  # G is Fortran-ordered: its transpose is what lies in memory
+        if block.shape != (size, size):
+            block = np.zeros((size, size), dtype)
+            block[: j_end - j, : i_end - i] = G[i:i_end, j:j_end].T
+        bar = _pull_block(bare, full_z.take(slice(j, j + size)), full_x.take(slice(i, i + size)), block)
+        return jax.tree_util.tree_map(np.asarray, bar), None
 
-    pairs = [(a, b) for a in _spans(n, MIDDLE) for b in _spans(m, MIDDLE)]
-    parts = _run(work, pairs, dtype, MIDDLE * MIDDLE)
+    pairs = [(a, b) for a in _spans(n, size) for b in _spans(m, size)]
+    parts = _run(work, pairs, dtype, size * size)
+    if not inputs:
+        return total([bar for bar, _ in parts]), 0.0
     x_bar = np.zeros_like(X.x)
     for ((i, i_end), _), (_, rows) in zip(pairs, parts, strict=True):
         x_bar[i:i_end] += rows
@@ -280,6 +296,8 @@ def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, n
 def pull_diag(kernel: Any, X: Inputs, g: np.ndarray) -> Any:
     """The gradient over the kernel's parameters of Σ_i g_i k(x_i, x_i)."""
     dtype = X.x.dtype
+    if kernel.traits.stationary and X.rows > 1:  # one number for all rows
+        return pull_diag(kernel, X.take(slice(0, 1)), np.asarray(g).sum(keepdims=True))
     bare, full = cast(without_marks(kernel), dtype), padded(X, ROWS)
 
     def work(span: tuple[int, int]) -> Any:
