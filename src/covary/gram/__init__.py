@@ -1,6 +1,7 @@
-"""How K is handled: dense, or through inducing inputs."""
+"""How K is handled: dense, by a subset of rows, through inducing inputs, by neighbours, or as a state space model."""
 
 from covary.gram.base import AbstractGram as AbstractGram
 from covary.gram.base import Bars as Bars
 from covary.gram.dense import Dense as Dense
 from covary.gram.low_rank import LowRank as LowRank
+from covary.gram.subset import Subset as Subset

@@ -32,7 +32,7 @@ T = K-to-latent image of H, R loses U M⁻¹Uᵀ, Σ gains T M⁻¹Tᵀ, logdet 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -319,6 +319,12 @@ class AbstractBound:
 
 class AbstractGram(Module):
     """A recipe for handling K; prepared for a model and data, then bound to a kernel and inputs, by the verbs."""
+
+    thins: ClassVar[bool] = False  # whether the evidence is a sum over rows that may be thinned for a coarse search
+
+    def thinned(self, terms: int, *, key: int = 0) -> AbstractGram:
+        """The same with so many terms of its evidence, scaled up (kinds whose ``thins`` is true)."""
+        raise NotImplementedError
 
     def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[AbstractGram, Data]:
         """What the verbs really use: the gram with everything settled that depends on kernel or data (which inducing

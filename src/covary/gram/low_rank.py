@@ -39,7 +39,7 @@ from covary._checks import NotPositiveDefinite, fail
 from covary._memory import check_memory, free_memory
 from covary._module import static
 from covary.data import Data, Inputs, as_inputs
-from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled, absent
+from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled
 from covary.gram.inducing import RULES as SELECTIONS
 from covary.gram.inducing import select
 from covary.gram.linalg import Lapack
@@ -227,36 +227,38 @@ class LowRankBound(AbstractBound):
         to_left, to_right = self.times(left), self.times(right)
         inner, identity = factor.inner(), np.eye(self.rank)
         total = scale * (identity - inner) + 0.5 * (to_left @ to_right.T + to_right @ to_left.T)
-        prior_bar, spanned, parts, z_bar = np.zeros(n, shift.dtype), np.empty(n, shift.dtype), [], 0.0
+        trace = 0.5 * bars.correction * (1 - share) if gram.corrected else 0.0
+        fixed = trace if not share else 0.0  # of the trace term where it weighs rows as w does
+        if fixed:
+            total += fixed * (np.tril(factor.L) @ np.tril(factor.L).T - identity)
+        C = np.asfortranarray(scale * inner + fixed * identity)
+        sides = np.asfortranarray(0.5 * np.hstack([to_left, to_right]))
+        (gemm,) = linalg.get_blas_funcs(("gemm",), (C,))
+        prior_bar, spanned, parts, z_bar = -fixed * w, np.empty(n, shift.dtype), [], 0.0
         for part, Phi in self.blocks():
-            T = _product(inner, Phi)
-            spanned[part] = np.einsum("ij,ij->j", Phi, T)
+            bar = gemm(1.0, C, Phi)
+            spanned[part] = (np.einsum("ij,ij->j", Phi, bar) - fixed * (self.prior[part] - self.rest[part])) / (scale or 1.0)
+            bar *= w[part]
             if share:
                 own = (left[part] * right[part]).sum(1) + scale * (w[part] - w[part] ** 2 * spanned[part])
-                prior_bar[part] = share * own
-            if gram.corrected and bars.correction:
-                prior_bar[part] -= 0.5 * bars.correction * (1 - share) / (s[part] + share * self.rest[part])
-            bar = T
-            bar *= scale * w[part]
-            if share or gram.corrected:
+                prior_bar[part] = share * own - trace / (s[part] + share * self.rest[part])
                 weighted = Phi * prior_bar[part]
                 bar -= weighted
                 total -= _product(weighted, Phi, transposed="second")
-            bar += 0.5 * (to_left @ right[part].T + to_right @ left[part].T)
-            bar = 2 * _back(self.L, bar)  # over K(Z, X_b)
+            bar = gemm(1.0, sides, np.hstack([right[part], left[part]]), beta=1.0, c=bar, trans_b=1, overwrite_c=1)
+            bar = _back(self.L, bar, scale=2.0)  # over K(Z, X_b)
             from_cross, z_part = tiles.pull_cross(kernel, self.Z, self.X.take(part), bar, inputs=gram.learned)
             parts.append(from_cross)
             z_bar = z_bar + z_part
         if plain:
             spread_bar = (left * right).sum(1) + scale * (w - w**2 * spanned)
-        factor._spanned = spanned
-        if gram.corrected and bars.correction:
-            spread_bar = spread_bar + 0.5 * bars.correction * (1 - share) * self.rest / (s * (s + share * self.rest))
+        if trace:
+            spread_bar = spread_bar + trace * self.rest / (s * (s + share * self.rest))
         inner_bar = -_back(self.L, _back(self.L, np.asfortranarray((total + total.T) / 2)).T)  # over K(Z, Z)
         from_inner, z_inner = tiles.pull_cross(kernel, self.Z, self.Z, inner_bar, inputs=gram.learned)
         level = self.jitter * float(np.trace(inner_bar)) / self.rank
         parts += [from_inner, tiles.pull_diag(kernel, self.Z, np.full(self.rank, level))]
-        if not absent(share) or gram.corrected:
+        if share or gram.corrected:
             parts.append(tiles.pull_diag(kernel, self.X, prior_bar))
         inducing = z_bar + 2 * z_inner if gram.learned else None
         return Pulled(tiles.total(parts), shift_bar, type(factor.sites)(spread_bar), inducing)
@@ -364,10 +366,10 @@ def _product(A: np.ndarray, B: np.ndarray, *, transposed: bool | str = False) ->
     return gemm(1.0, A, B, trans_a=int(transposed is True), trans_b=int(transposed == "second"))
 
 
-def _back(L: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """L⁻ᵀ B."""
+def _back(L: np.ndarray, B: np.ndarray, *, scale: float = 1.0) -> np.ndarray:
+    """L⁻ᵀ B times a scale, over B itself where that is Fortran-ordered."""
     (trsm,) = linalg.get_blas_funcs(("trsm",), (L, B))
-    return trsm(1.0, L, B, side=0, lower=1, trans_a=1)
+    return trsm(scale, L, B, side=0, lower=1, trans_a=1, overwrite_b=1)
 
 
 class LowRank(AbstractGram):

@@ -48,6 +48,21 @@ def as_model(value: Any) -> Any:
     return getattr(value, "model", value)
 
 
+def settled(model: Any, data: Any, gram: AbstractGram) -> tuple[AbstractGram, Any]:
+    """The gram with everything chosen that depends on model and data, and the data it is for.
+
+    What ``learn`` returned brings its own choice, if it was learned with this recipe.
+    """
+    if not isinstance(data, Data):
+        return gram, data  # bind says what is wrong with it
+    if getattr(model, "recipe", None) is not None and model.recipe == gram and model.gram is not None:
+        if not isinstance(gram, Dense) and model.objective.data.rows <= data.rows:
+            return model.gram, model.objective.data if model.objective.data.rows < data.rows else data
+        return gram, data
+    inner = as_model(model)
+    return gram.prepare(inner, data) if isinstance(inner, Model) else (gram, data)
+
+
 def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(), gram: AbstractGram = Dense()) -> Posterior:
     """The posterior of a model given data, at the model's own hyperparameters.
 
@@ -60,7 +75,7 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     inference
         How the posterior is approximated: ``Exact()`` for Gaussian noise, else ``Laplace()`` or ``EP()``.
     gram
-        How K is handled: ``Dense()``, ``LowRank(...)``.
+        How K is handled: ``Dense()``, ``LowRank(...)``, ``Vecchia(...)``, ``Markov()``, ``Subset(...)``.
 
     Examples
     --------
@@ -70,6 +85,7 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     >>> post.predict([[0.5]]).f.mean.round(3)
     array([0.54])
     """
+    gram, data = settled(model, data, gram)
     model = as_model(model)
     bound = bind("condition", model, data, gram)
     with precision(data.dtype), blas_threads(data.rows):

@@ -75,6 +75,14 @@ def tile_size(rows: int) -> int:
     return SMALL if rows <= 512 else MIDDLE if rows <= 1024 else LARGE
 
 
+def cross_size(rows: int, columns: int) -> tuple[int, int]:
+    """The tile of a cross matrix: square as for a gram, but against very many columns as large as pads few rows."""
+    if columns < 8 * LARGE:
+        return (tile_size(rows),) * 2
+    fitting = [size for size in (LARGE, MIDDLE, SMALL) if -rows % size <= rows // 8]
+    return (fitting or [SMALL])[0], LARGE
+
+
 def host_device() -> Any:
     """The device tiles run on: the CPU, also where an accelerator is the default."""
     return jax.local_devices(backend="cpu")[0]
@@ -174,7 +182,7 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
                 out[i:i_end, j:j_end] = bare.host_block(part, rows).T
         return out
     thin = m <= THIN and n > MIDDLE
-    rows, columns = (WIDE, THIN) if thin else (tile_size(n),) * 2
+    rows, columns = (WIDE, THIN) if thin else cross_size(n, m)
     full_x, full_z = padded(X, rows), padded(Z, columns)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
@@ -266,30 +274,31 @@ def _pull_on_host(bare: Any, X: Inputs, G: Any, scale: float, left: Any, right: 
 def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray, *, inputs: bool = True) -> tuple[Any, Any]:
     """The gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and, if asked for, over the numbers of X (else 0)."""
     n, m, dtype = X.rows, Z.rows, X.x.dtype
-    size = MIDDLE if inputs else tile_size(n)
-    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, size), padded(Z, size)
+    rows, columns = (MIDDLE, MIDDLE) if inputs else cross_size(n, m)
+    bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, rows), padded(Z, columns)
 
     def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
         (i, i_end), (j, j_end) = pair
+        some_x, some_z = full_x.take(slice(i, i + rows)), full_z.take(slice(j, j + columns))
         if inputs:
-            block = np.zeros((size, size), dtype)
+            block = np.zeros((rows, columns), dtype)
             block[: i_end - i, : j_end - j] = G[i:i_end, j:j_end]
-            bar, x_bar = _pull_inputs(bare, full_x.take(slice(i, i + size)), full_z.take(slice(j, j + size)), block)
+            bar, x_bar = _pull_inputs(bare, some_x, some_z, block)
             return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
         block = G[i:i_end, j:j_end].T  # G is Fortran-ordered: its transpose is what lies in memory
-        if block.shape != (size, size):
-            block = np.zeros((size, size), dtype)
+        if block.shape != (columns, rows):
+            block = np.zeros((columns, rows), dtype)
             block[: j_end - j, : i_end - i] = G[i:i_end, j:j_end].T
-        bar = _pull_block(bare, full_z.take(slice(j, j + size)), full_x.take(slice(i, i + size)), block)
+        bar = _pull_block(bare, some_z, some_x, block)
         return jax.tree_util.tree_map(np.asarray, bar), None
 
-    pairs = [(a, b) for a in _spans(n, size) for b in _spans(m, size)]
-    parts = _run(work, pairs, dtype, size * size)
+    pairs = [(a, b) for a in _spans(n, rows) for b in _spans(m, columns)]
+    parts = _run(work, pairs, dtype, rows * columns)
     if not inputs:
         return total([bar for bar, _ in parts]), 0.0
     x_bar = np.zeros_like(X.x)
-    for ((i, i_end), _), (_, rows) in zip(pairs, parts, strict=True):
-        x_bar[i:i_end] += rows
+    for ((i, i_end), _), (_, moved) in zip(pairs, parts, strict=True):
+        x_bar[i:i_end] += moved
     return total([bar for bar, _ in parts]), x_bar
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from covary.optimise.clock import Clock, over
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -31,7 +32,7 @@ class Recorder:
     """A function with memory: counts evaluations, keeps the best point, turns failures into rejected steps."""
 
     def __init__(
-        self, function: Function, *, deadline: float | None = None, note: Callable[[float], Any] | None = None
+        self, function: Function, *, deadline: Clock | float | None = None, note: Callable[[float], Any] | None = None
     ) -> None:
         self.function, self.deadline, self.note = function, deadline, note
         self.steps = 0
@@ -41,7 +42,7 @@ class Recorder:
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         if self.last is not None and np.array_equal(self.last[0], x):
             return self.last[1]  # optimisers ask for their start again
-        if self.deadline is not None and self.best is not None and time.monotonic() > self.deadline:
+        if self.best is not None and over(self.deadline):
             raise OutOfTime
         value, gradient = self.function(x)
         self.last = (x.copy(), (value, gradient.copy()))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary.optimise.base import Function, OutOfTime, Recorder, Result
+from covary.optimise.clock import Clock
 
 REJECTED = 1e10  # what a failed evaluation costs above the start: large enough that every line search turns back
 
@@ -24,7 +25,7 @@ def lbfgs(
     upper: np.ndarray,
     tolerance: float = 1e-3,
     max_steps: int = 500,
-    deadline: float | None = None,
+    deadline: Clock | float | None = None,
     note: Callable[[float], Any] | None = None,
     stop: Callable[[np.ndarray, float], bool] | None = None,
 ) -> Result:
@@ -70,7 +71,7 @@ def lbfgs(
     except Joined:
         status = "joined another start"
     except OutOfTime:
-        status = "out of time"
+        status = deadline.status if isinstance(deadline, Clock) else "out of time"
     assert record.best is not None
     value, x, gradient = record.best
     return Result(x, value, gradient, status, record.steps)

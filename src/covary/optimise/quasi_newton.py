@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from covary.optimise.base import Function, OutOfTime, Recorder, Result
+from covary.optimise.clock import Clock
 
 LONGEST = 2.0  # the longest step along one coordinate, in nats
 
@@ -32,7 +33,7 @@ def quasi_newton(
     upper: np.ndarray,
     tolerance: float = 0.01,
     max_steps: int = 100,
-    deadline: float | None = None,
+    deadline: Clock | float | None = None,
     note: Callable[[float], Any] | None = None,
 ) -> tuple[Result, np.ndarray]:
     """Minimise from x0 with a starting Hessian; returns the result and the Hessian as it stands at the end."""
@@ -63,7 +64,7 @@ def quasi_newton(
             x, value, gradient = new_x, new_value, new_gradient
             H = _update(H, s, y)
     except OutOfTime:
-        status = "out of time"
+        status = deadline.status if isinstance(deadline, Clock) else "out of time"
     assert record.best is not None
     value, x, gradient = record.best
     return Result(x, value, gradient, status, record.steps), H

@@ -20,30 +20,20 @@ from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
+from covary.gram.subset import Subset
 from covary.inference.base import AbstractInference
 from covary.inference.condition import as_model, bind, check_dense
 from covary.inference.exact import Exact
-from covary.kernels.tiles import tile_size
 from covary.model import Model
+from covary.optimise.clock import Clock, interruptible
 from covary.optimise.lbfgs import lbfgs
 from covary.parameters import Packing
+from covary.selection.journal import Journal, fingerprint
+from covary.selection.levels import Levels
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
-from covary.selection.search import (
-    CLEARLY,
-    COARSEST,
-    FLAT,
-    GAIN,
-    ITERATED,
-    ROUGH,
-    Peak,
-    further_starts,
-    joins,
-    refine,
-    row_levels,
-    weigh,
-)
+from covary.selection.search import CLEARLY, FLAT, GAIN, ROUGH, Peak, further_starts, joins, move_inducing, refine, weigh
 from covary.selection.starts import spread_equal, starting_values
 
 
@@ -63,7 +53,8 @@ class Learned:
     """A model with learned hyperparameters, and how the search went. The verbs take it wherever they take a model.
 
     ``value`` is the objective at the end (log evidence plus log priors), ``history`` holds (rows, value) of every
-    evaluation, ``restarts`` every start with its end on the coarsest level, ``levels`` the rows of every level.
+    evaluation, ``restarts`` every start with its end on the coarsest level, ``levels`` the rows of every level, ``gram`` the
+    way K was handled with everything settled (which inducing inputs, which neighbours).
     """
 
     model: Any
@@ -77,6 +68,8 @@ class Learned:
     objective: Any = field(repr=False)
     theta: np.ndarray = field(repr=False)
     jitter: float = 0.0
+    recipe: Any = field(default=None, repr=False)
+    gram: Any = field(default=None, repr=False)
 
     @property
     def prior(self) -> Any:
@@ -98,7 +91,7 @@ class Learned:
         """The Hessian of minus the objective over the unconstrained vector, by differences of gradients; on first access."""
         data = self.objective.data
         with blas_threads(data.rows):
-            return difference_hessian(self.objective.at(data), self.theta, step=1e-3, central=True)
+            return difference_hessian(self.objective.at(data, self.gram), self.theta, step=1e-3, central=True)
 
     @cached_property
     def log_errors(self) -> dict[str, np.ndarray]:
@@ -133,6 +126,7 @@ def learn(
     rivals: Sequence[Any] = (),
     max_time: float | None = None,
     coarse: bool = True,
+    checkpoint: Any = None,
     key: int = 0,
 ) -> Learned:
     """The model with hyperparameters that maximise the evidence (times the priors).
@@ -165,6 +159,9 @@ def learn(
         Seconds after which the best so far is returned.
     coarse
         Whether large problems begin on a subset of the rows.
+    checkpoint
+        A file in which every evaluation is written down. The same call finds them there again, so that a search that was
+        killed goes on where it was and ends as it would have ended.
     key
         Seed of the subset and of the restarts.
 
@@ -177,10 +174,35 @@ def learn(
     >>> fit.status
     'converged'
     """
+    clock = Clock(max_time)
+    options = {"objective": objective, "inference": inference, "gram": gram, "priors": priors, "tie": tie, "coarse": coarse}
+    with interruptible(clock):
+        return _search(
+            as_model(model), data, clock, n_restarts, tuple(starts), tuple(rivals), checkpoint=checkpoint, key=key, **options
+        )
+
+
+def _search(
+    model: Any,
+    data: Data,
+    deadline: Clock,
+    n_restarts: int,
+    starts: tuple[Any, ...],
+    rivals: tuple[Any, ...],
+    *,
+    objective: Any,
+    inference: Any,
+    gram: AbstractGram,
+    priors: Any,
+    tie: Any,
+    coarse: bool,
+    checkpoint: Any,
+    key: int,
+) -> Learned:
+    """The search itself, once the clock runs."""
     began = time.monotonic()
-    deadline = None if max_time is None else began + max_time
-    model = as_model(model)
-    bind("learn", model, data.take(slice(0, 1)) if isinstance(data, Data) else data, gram)  # the checks, before any work
+    first = data.take(slice(0, 1)) if isinstance(data, Data) else data
+    bind("learn", model, first, Dense() if isinstance(gram, Subset) else gram)  # the checks, before any work
     if isinstance(gram, Dense):
         check_dense("learn", model, data)
     model = spread_equal(model)
@@ -191,28 +213,27 @@ def learn(
         raise fail("learn", "every parameter is fixed", "free one, or call condition directly")
     theta0, centre = packing.pack(model), packing.pack(natural)
     lower, upper = box(packing, attached, data, theta0, centre)
-    levels = (
-        row_levels(data.rows, COARSEST if isinstance(inference, Exact) else ITERATED)
-        if coarse and isinstance(gram, Dense)
-        else (data.rows,)
-    )
-    if isinstance(gram, Dense) and gram.tile is None:
-        gram = gram.replace(tile=tile_size(data.rows))
+    ladder = Levels(data, gram, inference, coarse=coarse, key=key)
+    levels = ladder.sizes
+    if len(levels) == 1 or gram.thins or isinstance(gram, Subset):
+        ladder.settle(natural)
     problem = Objective(packing, attached, data, inference, gram, objective, (lower, upper))
     rng = np.random.default_rng(key)
-    order = rng.permutation(data.rows)
     history: list[tuple[int, float]] = []
-
-    def part(rows: int) -> Data:
-        return data if rows == data.rows else data.take(np.sort(order[:rows]))
+    journal = None if checkpoint is None else Journal(checkpoint, _name(model, data, problem, key), packing.size)
 
     def on(rows: int) -> tuple[Any, Callable[[float], None]]:
+        function = problem.at(*ladder.at(rows))
+
         def note(value: float) -> None:
             history.append((rows, -value))
             tracker.evaluated(rows, -value)
 
-        return problem.at(part(rows)), note
+        if journal is not None:
+            function = journal.kept(rows + 0.001 * len(restarts), function)
+        return function, note
 
+    restarts: list[Restart] = []
     function, note = on(levels[0])
     if not np.isfinite(function(np.clip(theta0, lower, upper))[0]):
         problem.jitter = needed_jitter(model, data, inference, gram)
@@ -239,7 +260,7 @@ def learn(
     for i, point in enumerate(points):
         tracker.start = i
         results.append(climb(point, GAIN if only else ROUGH, 500 if i == 0 else 150, results))
-        if deadline is not None and time.monotonic() > deadline:
+        if deadline.over():
             break
     restarts = [
         Restart(packing.unpack(p), packing.unpack(r.x), -r.value, r.status, r.steps)
@@ -249,7 +270,7 @@ def learn(
         peaks = weigh(results, function, attached, packing, deadline)
     best = peaks[0].end
     for i, rival in enumerate(rivals):
-        if not np.isfinite(best.value) or (deadline is not None and time.monotonic() > deadline):
+        if not np.isfinite(best.value) or deadline.over():
             break
         tracker.start = len(points) + i
         held, before = problem, function
@@ -268,12 +289,13 @@ def learn(
             best = peaks[0].end
         else:
             problem, function = held, before
-    if objective is None and np.isfinite(best.value) and problem.spread(best.x, part(levels[0])) < FLAT:
+    if objective is None and np.isfinite(best.value) and problem.spread(best.x, *ladder.at(levels[0])) < FLAT:
         # a few rows of a rare class can look like noise, and so can all rows at a scale far from theirs
         points = [theta0] if len(levels) > 1 else []
         points += [] if np.allclose(theta0, centre) else [np.clip(centre, lower, upper)]
-        levels = (data.rows,)
-        function, note = on(data.rows)
+        levels = levels[-1:]
+        ladder.settle(natural)
+        function, note = on(levels[0])
         best = min([climb(p, GAIN, 500) for p in points] or [best], key=lambda r: r.value)
         peaks = [Peak(best)]
     elif not only and len(levels) == 1 and np.isfinite(best.value):
@@ -283,8 +305,15 @@ def learn(
         raise CovaryError(
             "learn: the objective is not finite at any start; check the scales of X and y, or give other starting values."
         )
+    if len(levels) > 1:
+        ladder.settle(packing.unpack(best.x))
     with blas_threads(levels[-1]):
         refined = refine(peaks, levels, on, theta0, lower, upper, deadline)
+    problem.data, problem.gram = ladder.at(levels[-1])
+    if getattr(gram, "learned", False) and not deadline.over():
+        refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])
+    if journal is not None:
+        journal.close()
     return Learned(
         packing.unpack(refined.x),
         -refined.value,
@@ -297,4 +326,12 @@ def learn(
         problem,
         refined.x,
         problem.jitter or 0.0,
+        gram,
+        problem.gram,
     )
+
+
+def _name(model: Any, data: Data, problem: Objective, key: int) -> str:
+    """What tells this problem from another one."""
+    arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
+    return fingerprint(*arrays, *data.X.tags.values(), model, problem.inference, problem.gram, problem.priors, key)

@@ -11,7 +11,7 @@ from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.gram.traced import on_device, traced_log_evidence_and_grad
 from covary.inference.base import AbstractInference
-from covary.inference.condition import as_model, bind
+from covary.inference.condition import as_model, bind, settled
 from covary.inference.exact import Exact
 from covary.model import Model
 
@@ -25,6 +25,7 @@ def log_evidence(model: Model, data: Data, *, inference: AbstractInference = Exa
     >>> round(log_evidence(Model(GP("Matern52()")), Data([[0.0], [1.0]], [0.0, 1.0])), 4)
     -2.7639
     """
+    gram, data = settled(model, data, gram)
     model = as_model(model)
     bound = bind("log_evidence", model, data, gram)
     with precision(data.dtype), blas_threads(data.rows):
@@ -51,10 +52,14 @@ def log_evidence_and_grad(
     >>> round(float(grad.kernel.lengthscale), 4)
     0.0376
     """
+    gram, data = settled(model, data, gram)
     model = as_model(model)
     bound = bind("log_evidence_and_grad", model, data, gram, workspace)
     with precision(data.dtype), blas_threads(data.rows):
         if isinstance(inference, Exact) and on_device(gram, data.rows):
             return traced_log_evidence_and_grad(model, data, jitter=fixed_jitter or 0.0)
         solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter, memory=workspace)
-        return solved.log_evidence, inference.gradient(model, data, bound, solved, consume=True)
+        gradient = inference.gradient(model, data, bound, solved, consume=True)
+        if workspace is not None and solved.extra.get("inducing") is not None:
+            workspace["inducing"] = solved.extra["inducing"]
+        return solved.log_evidence, gradient

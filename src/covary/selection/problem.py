@@ -19,6 +19,8 @@ from covary.selection.objectives import log_evidence_and_grad
 from covary.selection.priors import Priors
 from covary.selection.starts import target_scale, working
 
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
 BOX = 12.0  # nats: how far a positive parameter may go from the data's own scale
 NOISE_FLOOR = 1e-6  # of var(y)
 
@@ -41,21 +43,21 @@ class Objective:
         self.inference, self.gram, self.custom = inference, gram, custom
         self.jitter: float | None = gram.jitter if isinstance(gram, Dense) else None
 
-    def evidence(self, model: Any, data: Data, workspace: dict[str, Any]) -> tuple[float, np.ndarray]:
+    def evidence(self, model: Any, data: Data, workspace: dict[str, Any], gram: Any = None) -> tuple[float, np.ndarray]:
         """The value and its gradient over the vector, without priors."""
         if self.custom is not None:
             return self.by_autodiff(model, data, workspace)
         value, gradient = log_evidence_and_grad(
-            model, data, inference=self.inference, gram=self.gram, fixed_jitter=self.jitter, workspace=workspace
+            model, data, inference=self.inference, gram=gram or self.gram, fixed_jitter=self.jitter, workspace=workspace
         )
         return value, self.packing.pull(model, gradient)
 
-    def spread(self, theta: np.ndarray, data: Data) -> float:
+    def spread(self, theta: np.ndarray, data: Data, gram: Any = None) -> float:
         """How much the posterior mean varies over these rows, in units of the target's spread; infinite if nobody tells."""
         memory: dict[str, Any] = {}
         model = self.packing.unpack(theta)
         try:
-            self.evidence(model, data, memory)
+            self.evidence(model, data, memory, gram)
         except NotPositiveDefinite:
             return np.inf
         return memory.get("spread", np.inf) / target_scale(working(model, data))
@@ -76,15 +78,17 @@ class Objective:
                     value, gradient = plain(cast(model, data.dtype))
         return float(value), self.packing.pull(model, gradient)
 
-    def at(self, data: Data) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    def at(
+        self, data: Data, gram: Any = None, workspace: dict[str, Any] | None = None
+    ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
         """The function to minimise on these rows; a model that cannot be factorised is worth infinity."""
-        workspace: dict[str, Any] = {}
+        workspace = {} if workspace is None else workspace
 
         def function(theta: np.ndarray) -> tuple[float, np.ndarray]:
             model = self.packing.unpack(theta)
             try:
                 with np.errstate(all="ignore"):
-                    value, gradient = self.evidence(model, data, workspace)
+                    value, gradient = self.evidence(model, data, workspace, gram)
             except NotPositiveDefinite:
                 return np.inf, np.zeros_like(theta)
             extra, slope = self.priors.log_prob_and_grad(self.packing, model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covary.optimise.base import Result
+from covary.optimise.clock import Clock, over
 from covary.optimise.lbfgs import lbfgs
 from covary.optimise.quasi_newton import quasi_newton
 from covary.parameters import POSITIVE, Packing
@@ -19,8 +19,6 @@ from covary.selection.problem import difference_hessian
 
 GAIN = 0.01  # nats: stop when a step would gain less
 ROUGH = 0.2  # ... while several starts are compared
-COARSEST = 400  # rows below which there is no coarser level
-ITERATED = 250  # ... where every evaluation iterates: several factorisations each, and fewer fixed costs beside them
 FLAT = 0.02  # of the target's spread: a posterior mean that varies less has found nothing
 NOISY, CRISP = 2.7, -3.0  # nats: a start with more noise than the plain one (75 % of var(y)), and one with less
 APART = 0.3  # unconstrained units beyond which two ends are different ones
@@ -32,14 +30,6 @@ MANY = 60  # parameters beyond which a coarse Hessian, an evaluation for each, c
 LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
-
-
-def row_levels(rows: int, coarsest: int = COARSEST) -> tuple[int, ...]:
-    """The numbers of rows from coarse to fine."""
-    if rows < 2 * coarsest:
-        return (rows,)
-    coarse = max(coarsest, rows // 4)
-    return (coarse, rows) if coarse <= 1500 else (max(coarsest, coarse // 4), coarse, rows)
 
 
 def further_starts(
@@ -73,7 +63,7 @@ class Peak:
         return -self.end.value - 0.5 * self.log_det
 
 
-def weigh(results: list[Result], function: Function, priors: Priors, packing: Packing, deadline: float | None) -> list[Peak]:
+def weigh(results: list[Result], function: Function, priors: Priors, packing: Packing, deadline: Clock | None) -> list[Peak]:
     r"""The different peaks among the ends of several searches, the one to be taken first (R&W, eq. 5.6; MacKay).
 
     A narrow peak may be a little higher than a broad one and hold far less of the posterior: the mass near an optimum is its
@@ -83,7 +73,7 @@ def weigh(results: list[Result], function: Function, priors: Priors, packing: Pa
     best = min(results, key=lambda r: r.value)
     covered = all(priors.of(slot) is not None for slot in packing.slots if slot.space is POSITIVE)
     rest = [r for r in sorted(results, key=lambda r: r.value) if r is not best and r.value < best.value + NEAR]
-    if not covered or not rest or (deadline is not None and time.monotonic() > deadline):
+    if not covered or not rest or over(deadline):
         return [Peak(best)]
     apart: list[Result] = [best]
     for r in rest:
@@ -117,8 +107,8 @@ def refine(
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start."""
     best = peaks[0].end
     for below, rows in pairwise(levels):
-        if deadline is not None and time.monotonic() > deadline:
-            return _cut_short(best, on(levels[-1]), np.clip(theta0, lower, upper))
+        if over(deadline):
+            return _cut_short(best, on(levels[-1]), np.clip(theta0, lower, upper), deadline)
         coarser, _ = on(below)
         function, note = on(rows)
         peak = peaks[0] if len(peaks) == 1 else _promising(peaks, rows / below, function, note)
@@ -158,12 +148,45 @@ def _promising(peaks: list[Peak], growth: float, function: Function, note: Calla
     return peaks[int(np.argmax(promises))]
 
 
-def _cut_short(best: Result, full: Any, start: np.ndarray) -> Result:
+def _cut_short(best: Result, full: Any, start: np.ndarray, clock: Any) -> Result:
     """Time ran out on a coarse level: the better of its point and the plain start, each told on all rows."""
     function, note = full
     ends = []
     for x in (best.x, start):
         value, gradient = function(x)
         note(value)
-        ends.append(Result(x, value, gradient, "out of time", best.steps))
+        ends.append(Result(x, value, gradient, clock.status, best.steps))
     return min(ends, key=lambda r: r.value)
+
+
+def move_inducing(problem: Any, best: Result, lower: np.ndarray, upper: np.ndarray, clock: Any, note: Any) -> Result:
+    """Search over the hyperparameters and the inducing inputs together, from where both are; the gram keeps the moved ones.
+
+    Inducing inputs are measured in the spread of their columns, so that one step means as much in each.
+    """
+    gram, data, p = problem.gram, problem.data, len(best.x)
+    Z = np.asarray(gram.inducing, np.float64)
+    spread = data.X.x.std(0)
+    spread = np.where(spread > 0, spread, 1.0)
+
+    def function(x: np.ndarray) -> tuple[float, np.ndarray]:
+        moved = gram.replace(inducing=x[p:].reshape(Z.shape) * spread)
+        found: dict[str, Any] = {}
+        value, slope = problem.at(data, moved, found)(x[:p])
+        if "inducing" not in found:
+            return value, np.zeros_like(x)
+        return value, np.concatenate([slope, -(found["inducing"] * spread).ravel()])
+
+    wide = np.full(Z.size, np.inf)
+    end = lbfgs(
+        function,
+        np.concatenate([best.x, (Z / spread).ravel()]),
+        lower=np.concatenate([lower, -wide]),
+        upper=np.concatenate([upper, wide]),
+        tolerance=GAIN,
+        max_steps=200,
+        deadline=clock,
+        note=note,
+    )
+    problem.gram = gram.replace(inducing=end.x[p:].reshape(Z.shape) * spread)
+    return Result(end.x[:p], end.value, end.gradient[:p], end.status, best.steps + end.steps)

@@ -1,0 +1,276 @@
+r"""Kernels on one input as linear stochastic differential equations.
+
+A kernel is *representable* where f is one coordinate of a Markov process: :math:`f = h^\top x` and, from one input to the
+next, :math:`x_i = A_i x_{i-1} + q_i` with :math:`q_i \sim N(0, Q_i)` (R&W, appendix B; Hartikainen & Särkkä 2010). Matérn
+kernels have as many states as their exponential polynomial has terms, sums stack their states, products take Kronecker products
+(Solin & Särkkä 2014). States are scaled to be free of units: x holds f, f'/λ, f''/λ². Q is never a difference of nearly
+equal numbers, so that small steps lose no digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from math import factorial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary.kernels.base import Power, Product, Scaled, Sum
+from covary.kernels.combine import Columns
+from covary.kernels.dot_product import Constant, Linear
+from covary.kernels.nonstationary import Wiener
+from covary.kernels.periodic import Cosine
+from covary.kernels.stationary import Matern12, Matern32, Matern52
+from covary.kernels.wiener import IntegratedWiener
+
+MOST_STATES = 16
+SERIES = 2.0  # below this the incomplete gamma function is a series, above a difference
+TERMS = 22
+
+
+# from a kernel to its equation ----------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Step:
+    """Transition A, process noise Q and prior covariance P at the end of a step: tables of entries, numbers or arrays."""
+
+    A: list[list[Any]]
+    Q: list[list[Any]]
+    P: list[list[Any]]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def lower_gamma(k: int, x: Any) -> Any:
+    r"""The regularised incomplete gamma function :math:`P(k, x) = 1 - e^{-x}\sum_{j<k} x^j/j!` of a whole k, for x ≥ 0."""
+    if k == 1:
+        return -jnp.expm1(-x)
+    small = jnp.minimum(x, SERIES)
+    series = jnp.ones_like(x)
+    for m in range(TERMS, 0, -1):
+        series = 1 + series * small / (k + m)
+    total = sum((x**j / factorial(j) for j in range(1, k)), 1.0)
+    return jnp.where(x < SERIES, jnp.exp(-small) * small**k / factorial(k) * series, 1 - jnp.exp(-x) * total)
+
+
+@lower_gamma.defjvp
+def _lower_gamma_jvp(k: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (x,), (dx,) = primals, tangents
+    return lower_gamma(k, x), jnp.exp(-x) * x ** (k - 1) / factorial(k - 1) * dx
+
+
+def _scaled_step(kernel: Any, dt: Any, root: float) -> Any:
+    """λ dt, at most so much that its exponential is as good as zero (a gap of any length stays finite)."""
+    return jnp.minimum(root * dt / jnp.reshape(kernel.lengthscale, ()), 300.0 if dt.dtype == jnp.float64 else 40.0)
+
+
+def _matern12(kernel: Any, t: Any, dt: Any) -> Step:
+    tau = _scaled_step(kernel, dt, 1.0)
+    return Step([[jnp.exp(-tau)]], [[lower_gamma(1, 2 * tau)]], [[1.0]])
+
+
+def _matern32(kernel: Any, t: Any, dt: Any) -> Step:
+    tau = _scaled_step(kernel, dt, 3.0**0.5)
+    e, x = jnp.exp(-tau), 2 * tau
+    top, p1 = lower_gamma(3, x), e * e * x
+    p2 = p1 * tau  # p_k = e^{-x} x^k/k!
+    A = [[e * (1 + tau), e * tau], [-e * tau, e * (1 - tau)]]
+    return Step(A, [[top, p2], [p2, top + 2 * p1]], [[1.0, 0.0], [0.0, 1.0]])
+
+
+def _matern52(kernel: Any, t: Any, dt: Any) -> Step:
+    tau = _scaled_step(kernel, dt, 5.0**0.5)
+    e, x, half = jnp.exp(-tau), 2 * tau, tau * tau / 2
+    top, p1 = lower_gamma(5, x), e * e * x
+    p2 = p1 * x / 2
+    p3 = p2 * x / 3
+    p4 = p3 * x / 4
+    A = [
+        [e * (1 + tau + half), e * (tau + 2 * half), e * half],
+        [-e * half, e * (1 + tau - 2 * half), e * (tau - half)],
+        [e * (half - tau), e * (2 * half - 3 * tau), e * (1 - 2 * tau + half)],
+    ]
+    q13, q23 = -top / 3 - 4 / 3 * p4 + 2 / 3 * p3, p4 - 2 * p3 + 4 / 3 * p2
+    Q = [
+        [top, p4, q13],
+        [p4, top / 3 - 2 / 3 * p4 + 4 / 3 * p3, q23],
+        [q13, q23, top + 4 * p3 - 8 / 3 * p2 + 8 / 3 * p1],
+    ]
+    return Step(A, Q, [[1.0, 0.0, -1 / 3], [0.0, 1 / 3, 0.0], [-1 / 3, 0.0, 1.0]])
+
+
+def _cosine(kernel: Any, t: Any, dt: Any) -> Step:
+    phase = 2 * jnp.pi * dt / jnp.reshape(kernel.period, ())
+    c, s = jnp.cos(phase), jnp.sin(phase)
+    return Step([[c, -s], [s, c]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+
+
+def _constant(kernel: Any, t: Any, dt: Any) -> Step:
+    return Step([[1.0]], [[0.0]], [[1.0]])
+
+
+def _linear(kernel: Any, t: Any, dt: Any) -> Step:
+    w = 1 / jnp.reshape(kernel.lengthscale, ()) ** 2
+    return Step([[1.0, dt], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]], [[w * t * t, w * t], [w * t, w]])
+
+
+def _wiener(kernel: Any, t: Any, dt: Any) -> Step:
+    return Step([[1.0]], [[dt]], [[t]])
+
+
+def _integrated(kernel: Any, t: Any, dt: Any) -> Step:
+    def grown(s: Any) -> list[list[Any]]:
+        return [[s**3 / 3, s**2 / 2], [s**2 / 2, s]]
+
+    return Step([[1.0, dt], [0.0, 1.0]], grown(dt), grown(t))
+
+
+def _sum(kernel: Sum, t: Any, dt: Any) -> Step:
+    parts = [_step(term, t, dt) for term in kernel.terms]
+    return Step(*(_stacked([getattr(p, name) for p in parts]) for name in ("A", "Q", "P")))
+
+
+def _scaled(kernel: Scaled, t: Any, dt: Any) -> Step:
+    inner = _step(kernel.kernel, t, dt)
+    return Step(inner.A, *([[kernel.variance * v for v in row] for row in M] for M in (inner.Q, inner.P)))
+
+
+def _product(kernel: Product, t: Any, dt: Any) -> Step:
+    return _all(_step(factor, t, dt) for factor in kernel.factors)
+
+
+def _power(kernel: Power, t: Any, dt: Any) -> Step:
+    return _all([_step(kernel.kernel, t, dt)] * kernel.exponent)
+
+
+def _columns(kernel: Columns, t: Any, dt: Any) -> Step:
+    return _step(kernel.kernel, t, dt)
+
+
+def _all(steps: Any) -> Step:
+    """The product of independent processes: A = A₁⊗A₂, Q = P − A P Aᵀ = Q₁⊗P₂ + (P₁ − Q₁)⊗Q₂, P = P₁⊗P₂."""
+    first, *rest = steps
+    for s in rest:
+        kept = _plus(first.P, first.Q, -1.0)  # A₁P₁A₁ᵀ
+        first = Step(_kron(first.A, s.A), _plus(_kron(first.Q, s.P), _kron(kept, s.Q)), _kron(first.P, s.P))
+    return first
+
+
+def _zero(v: Any) -> bool:
+    return isinstance(v, float) and v == 0
+
+
+def _plus(M: list[list[Any]], N: list[list[Any]], sign: float = 1.0) -> list[list[Any]]:
+    return [
+        [a if _zero(b) else sign * b if _zero(a) else a + sign * b for a, b in zip(r, s, strict=True)]
+        for r, s in zip(M, N, strict=True)
+    ]
+
+
+def _kron(M: list[list[Any]], N: list[list[Any]]) -> list[list[Any]]:
+    return [[0.0 if _zero(a) or _zero(b) else a * b for a in row for b in other] for row in M for other in N]
+
+
+def _stacked(blocks: list[list[list[Any]]]) -> list[list[Any]]:
+    total, out, before = sum(len(b) for b in blocks), [], 0
+    for block in blocks:
+        after = total - before - len(block)
+        out += [[0.0] * before + row + [0.0] * after for row in block]
+        before += len(block)
+    return out
+
+
+# how each kind is built, and which of its states are added up to f
+LEAVES: dict[type, tuple[Callable[..., Step], tuple[int, ...]]] = {
+    Matern12: (_matern12, (1,)),
+    Matern32: (_matern32, (1, 0)),
+    Matern52: (_matern52, (1, 0, 0)),
+    Cosine: (_cosine, (1, 0)),
+    Constant: (_constant, (1,)),
+    Linear: (_linear, (1, 0)),
+    Wiener: (_wiener, (1,)),
+    IntegratedWiener: (_integrated, (1, 0)),
+}
+NODES: dict[type, Callable[..., Step]] = {Sum: _sum, Scaled: _scaled, Product: _product, Power: _power, Columns: _columns}
+
+
+def _step(kernel: Any, t: Any, dt: Any) -> Step:
+    kind = type(kernel)
+    return NODES[kind](kernel, t, dt) if kind in NODES else LEAVES[kind][0](kernel, t, dt)
+
+
+def _children(kernel: Any) -> tuple[Any, ...]:
+    """The parts of a kernel that combines others."""
+    return getattr(kernel, "terms", None) or getattr(kernel, "factors", None) or (kernel.kernel,)
+
+
+def measured(kernel: Any) -> tuple[int, ...]:
+    """h: which states are added up to f, as zeros and ones; its length is the number of states."""
+    kind = type(kernel)
+    if kind in LEAVES:
+        return LEAVES[kind][1]
+    parts = [measured(part) for part in _children(kernel)]
+    if kind is Sum:
+        return tuple(v for part in parts for v in part)
+    out = (1,)
+    for part in parts * (kernel.exponent if kind is Power else 1):
+        out = tuple(a * b for a in out for b in part)
+    return out
+
+
+def why_not(kernel: Any) -> str | None:
+    """The part of a kernel that has no state space model, in words; None where all have one."""
+    kind = type(kernel)
+    if kind in LEAVES:
+        return None
+    if kind not in NODES:
+        return f"{kind.__name__} has no state space model"
+    if kind is Columns and kernel.columns != (0,):
+        return f"the part on columns {list(kernel.columns)} reads more than one input column"
+    for part in _children(kernel):
+        reason = why_not(part)
+        if reason is not None:
+            return reason
+    states = _count(kernel)
+    return None if states <= MOST_STATES else f"{states} states are needed and {MOST_STATES} are the most"
+
+
+def _count(kernel: Any) -> int:
+    """The number of states, without forming anything of that size."""
+    kind = type(kernel)
+    if kind in LEAVES:
+        return len(LEAVES[kind][1])
+    counts = [_count(part) for part in _children(kernel)]
+    return sum(counts) if kind is Sum else int(np.prod(counts, dtype=object)) ** (kernel.exponent if kind is Power else 1)
+
+
+def representable(kernel: Any) -> bool:
+    """Whether a kernel of one input column is that of a linear stochastic differential equation covary knows.
+
+    Examples
+    --------
+    >>> from covary.kernels import Matern32, Periodic
+    >>> representable(2.0 * Matern32() + 1.0), representable(Matern32() * Periodic())
+    (True, False)
+    """
+    return why_not(kernel) is None
+
+
+def _tabled(M: list[list[Any]], like: Any) -> Any:
+    """Entries as one array, rows and columns before the last axis of ``like``."""
+    d = len(M)
+    flat = [jnp.broadcast_to(jnp.asarray(v, like.dtype), like.shape) for row in M for v in row]
+    return jnp.stack(flat, axis=-2).reshape(*like.shape[:-1], d, d, like.shape[-1])
+
+
+def steps(kernel: Any, t: Any, dt: Any) -> tuple[Any, Any]:
+    """A and Q of steps of length ``dt`` that end at ``t`` (arrays of one shape): (..., d, d, lanes)."""
+    step = _step(kernel, t, dt)
+    return _tabled(step.A, dt), _tabled(step.Q, dt)
+
+
+def prior(kernel: Any, t: Any) -> Any:
+    """The prior covariance of the states at ``t``: (..., d, d, lanes)."""
+    return _tabled(_step(kernel, t, jnp.zeros_like(t)).P, t)

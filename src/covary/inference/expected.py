@@ -1,0 +1,268 @@
+r"""E log p(y | f) over independent Gaussians, row by row, with its slopes: what a variational bound asks of a likelihood.
+
+For one latent function f ~ N(μ, v) and g = log p(y | f),
+
+.. math:: \partial_\mu E g = E[g\,(f - \mu)]/v,\qquad \partial_v E g = E[g\,((f-\mu)^2/v - 1)]/2v ,
+
+which are E g′ and ½ E g″ (Opper & Archambeau 2009) but need no slopes of g and hold for those with a bend. They are sums over
+nodes; Gaussian noise, also where its level varies with the inputs, has closed forms. The softmax is averaged over nodes of a
+product rule for two and three classes, over 256 fixed quasi-random points and their mirror images for more; the bound is then
+exactly that of the average over these points, and differs from the true one by less than a thousandth of a nat a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from scipy import special
+
+from covary._checks import check_positive, fail
+from covary._module import without_marks
+from covary._precision import cast
+from covary.data import Data
+from covary.inference.base import observations
+from covary.kernels.tiles import pull_rows
+from covary.likelihoods import quadrature
+from covary.likelihoods.base import AVERAGE, AbstractLikelihood
+from covary.likelihoods.differences import slope_over_parameters
+from covary.likelihoods.gaussian import Gaussian
+from covary.likelihoods.heteroscedastic import HeteroscedasticGaussian
+from covary.likelihoods.softmax import Softmax
+
+LEAST = 1e-150  # the least standard deviation
+REACH, PANELS, NODES = 8.0, 6, 8  # of the nodes for likelihoods with a sharp peak
+PRODUCT, POINTS = 24, 256  # nodes per dimension for three classes, and points for more
+CHUNK = 2**21  # numbers held at once
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The observations of some rows: values, how often each counts, known noise, scatter of merged ones."""
+
+    y: np.ndarray
+    weight: np.ndarray | None = None
+    noise: np.ndarray | None = None
+    scatter: np.ndarray | None = None
+
+    @staticmethod
+    def of(who: str, likelihood: Any, data: Data) -> Rows:
+        """The checked observations of all rows."""
+        if isinstance(likelihood, Gaussian):
+            likelihood.check(data.y, who)
+            check_positive("likelihoods.Gaussian", "variance", likelihood.variance, zero=likelihood.mark_of("variance").fixed)
+            if float(likelihood.variance) == 0 and (data.noise_variance is None or not data.noise_variance.all()):
+                raise fail(who, "the noise is zero at some rows", "give a positive noise variance, or use Dense()")
+        else:
+            observations(who, likelihood, data)
+        parts = (data.y, data.weight, data.noise_variance, data.scatter)
+        return Rows(*(None if v is None else np.asarray(v, np.float64) for v in parts))  # type: ignore[arg-type]
+
+    def take(self, rows: Any) -> Rows:
+        """Some of them."""
+        return Rows(*(None if v is None else v[rows] for v in (self.y, self.weight, self.noise, self.scatter)))  # type: ignore[arg-type]
+
+
+class Expected(NamedTuple):
+    """Weighted E log p (n,), and its slopes over the means and variances of the latent values (n, L)."""
+
+    value: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+
+def expected(likelihood: Any, rows: Rows, mean: np.ndarray, variance: np.ndarray) -> Expected:
+    """E log p(y | f) for latent values N(mean, variance), both (n, L), and its slopes; every row times its weight."""
+    w = np.ones(len(mean)) if rows.weight is None else rows.weight
+    if isinstance(likelihood, Gaussian):
+        v, miss = _noise(likelihood, rows), rows.y - mean[:, 0]
+        value = -0.5 * w * (np.log(2 * np.pi * v) + (miss * miss + variance[:, 0]) / v)
+        value -= 0.0 if rows.scatter is None else 0.5 * rows.scatter / v
+        return Expected(value, (w * miss / v)[:, None], (-0.5 * w / v)[:, None])
+    rule: Any = _one if likelihood.latents == 1 else _softmax if isinstance(likelihood, Softmax) else _several
+    if isinstance(likelihood, HeteroscedasticGaussian):
+        rule = _heteroscedastic
+    step = max(1, CHUNK // (likelihood.latents * _count(likelihood)))
+    parts = [rule(likelihood, rows.y[i : i + step], mean[i : i + step], variance[i : i + step]) for i in range(0, len(w), step)]
+    value, first, second = (np.concatenate(p) for p in zip(*parts, strict=True))
+    return Expected(w * value, w[:, None] * first, w[:, None] * second)
+
+
+def expected_pull(likelihood: Any, rows: Rows, mean: np.ndarray, variance: np.ndarray, scale: float = 1.0) -> Any:
+    """The gradient of ``scale`` Σ E log p over the likelihood's own parameters, in its shape."""
+    if not jax.tree_util.tree_leaves(likelihood):
+        return likelihood
+    w = scale * (np.ones(len(mean)) if rows.weight is None else rows.weight)
+    if isinstance(likelihood, Gaussian):
+        v, miss = _noise(likelihood, rows), rows.y - mean[:, 0]
+        slope = 0.5 * w * ((miss * miss + variance[:, 0]) / v - 1) / v
+        slope += 0.0 if rows.scatter is None else 0.5 * scale * rows.scatter / v**2
+        return likelihood.replace(variance=float(slope.sum()))
+    if isinstance(likelihood, HeteroscedasticGaussian):
+        v, (miss, precise) = float(likelihood.variance), _sharpness(likelihood, rows.y, mean, variance)
+        return likelihood.replace(variance=float((0.5 * w * (miss * precise - 1)).sum()) / v)
+    if likelihood.latents > 1:
+        f, weight, _ = _points(mean, variance)
+        return _pull_nodes(likelihood, rows.y, f, w[:, None] * weight)
+    step, parts = max(1, CHUNK // _count(likelihood)), []
+    for i in range(0, len(w), step):
+        part = slice(i, i + step)
+        f, weight = _nodes(likelihood, rows.y[part], mean[part, 0], variance[part, 0])
+        parts.append(_pull_nodes(likelihood, rows.y[part], f, w[part, None] * weight))
+    return jax.tree_util.tree_map(lambda *leaves: sum(np.asarray(leaf) for leaf in leaves), *parts)
+
+
+def _noise(likelihood: Gaussian, rows: Rows) -> np.ndarray:
+    v = np.full(len(rows.y), float(likelihood.variance))
+    return v if rows.noise is None else v + rows.noise
+
+
+def _count(likelihood: Any) -> int:
+    """How many nodes a row has, about."""
+    if likelihood.latents == 1:
+        return 4 * PANELS * NODES
+    return {2: AVERAGE, 3: PRODUCT**2}.get(likelihood.latents, 2 * POINTS)
+
+
+# one latent function ------------------------------------------------------------------------------------------------------
+def _nodes(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights (n, q) that average log p over N(mean, variance): Gauss–Hermite where that is the likelihood's own
+    rule, else panels around the mean and around the peak of p(y | f), far enough out for e^f.
+    """
+    sd = np.maximum(np.sqrt(variance), LEAST)
+    if type(likelihood).expected_log_prob is AbstractLikelihood.expected_log_prob:
+        z, weight = quadrature.hermite(AVERAGE)
+        return mean[:, None] + sd[:, None] * z, np.broadcast_to(weight, (len(mean), AVERAGE))
+    sd = np.maximum(sd, 1e-12 * np.maximum(1.0, np.abs(mean)))
+    reach = (REACH + np.minimum(sd, REACH)) * sd
+    low, high = (mean - reach)[:, None], (mean + reach)[:, None]
+    if getattr(likelihood, "link", "") == "square":  # log f² has a pole at zero
+        centre, width, panels = np.zeros_like(mean), 1e-9, 24
+    else:
+        centre, width, panels = *likelihood.peak(y, mean), PANELS
+    middle = np.clip(centre, low[:, 0], high[:, 0])
+    marks = [
+        quadrature.around(mean, sd, reach, panels=PANELS),
+        quadrature.around(middle, np.clip(width, 1e-12 * sd, sd), reach + np.abs(middle - mean), panels=panels),
+    ]
+    f, step = quadrature.fill(np.sort(np.clip(np.concatenate(marks, axis=1), low, high), axis=1), NODES)
+    weight = step * np.exp(-0.5 * ((f - mean[:, None]) / sd[:, None]) ** 2)
+    return f, weight / weight.sum(1, keepdims=True)
+
+
+def _one(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expected:
+    mu = mean[:, 0]
+    v = np.maximum(variance[:, 0], LEAST**2)
+    f, weight = _nodes(likelihood, y, mu, v)
+    with np.errstate(over="ignore", invalid="ignore"):
+        base = likelihood.log_probs(y, mu)
+        base = np.where(np.isfinite(base), base, 0.0)
+        g = np.where(weight > 0, likelihood.log_probs(y, f) - base[:, None], 0.0) * weight
+        away = f - mu[:, None]
+        value, first = g.sum(1), (g * away).sum(1) / v
+        second = ((g * away * away).sum(1) / v - value) / (2 * v)
+    return Expected(base + value, first[:, None], second[:, None])
+
+
+def _log_prob(likelihood: Any, f: Any, y: Any) -> Any:
+    return jax.vmap(lambda value, target: likelihood.log_prob(target, value))(f, y)
+
+
+def _pull_nodes(likelihood: Any, y: np.ndarray, f: np.ndarray, share: np.ndarray) -> Any:
+    """The gradient over the parameters of Σ share · log p(y | f) over nodes f (n, q), or (n, q, L)."""
+    bare = without_marks(likelihood)
+    if likelihood.latents == 1 and type(likelihood).log_probs is not AbstractLikelihood.log_probs:
+
+        def value(other: Any) -> float:
+            with np.errstate(all="ignore"):
+                return float(np.where(share != 0, share * other.log_probs(y, f), 0.0).sum())
+
+        return slope_over_parameters(bare, value)
+    flat, rows = f.reshape(share.size, *f.shape[2:]), np.repeat(np.arange(len(y)), share.shape[1])
+    return pull_rows(_log_prob, cast(bare, flat.dtype), (flat, y[rows]), share.ravel())
+
+
+# several latent functions -------------------------------------------------------------------------------------------------
+def _sharpness(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """E (y − g)², and E e^−h/σ²."""
+    with np.errstate(over="ignore"):
+        precise = np.exp(0.5 * variance[:, 1] - mean[:, 1]) / float(likelihood.variance)
+    return (y - mean[:, 0]) ** 2 + variance[:, 0], precise
+
+
+def _heteroscedastic(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expected:
+    """Closed forms, g and h independent under q (Lázaro-Gredilla & Titsias 2011)."""
+    miss, precise = _sharpness(likelihood, y, mean, variance)
+    each = miss * precise
+    value = -0.5 * (np.log(2 * np.pi * float(likelihood.variance)) + mean[:, 1] + each)
+    first = np.stack([(y - mean[:, 0]) * precise, 0.5 * (each - 1)], axis=1)
+    return Expected(value, first, np.stack([-0.5 * precise, -0.25 * each], axis=1))
+
+
+def _softmax(likelihood: Softmax, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expected:
+    """μ_y − E log Σ e^f, slopes 1[y = c] − E π_c and −½ E π_c(1 − π_c)."""
+    C = likelihood.classes
+    if C <= 3:
+        f, weight, z = _differences(mean, variance)
+    else:
+        f, weight, z = _points(mean, variance)
+    top = f.max(2, keepdims=True)
+    pi = np.exp(f - top)
+    total = pi.sum(2, keepdims=True)
+    pi /= total
+    at = y.astype(int)
+    each = f[np.arange(len(y)), :, at] - (np.log(total) + top)[:, :, 0]
+    value = each @ weight
+    first = likelihood.targets(y) - np.einsum("nsc,s->nc", pi, weight)
+    if z is None:
+        second = -0.5 * np.einsum("nsc,s->nc", pi * (1 - pi), weight)
+    else:  # the slope of the average over these very points
+        second = -0.5 * np.einsum("nsc,sc->nc", pi, weight[:, None] * z) / np.sqrt(np.maximum(variance, LEAST**2))
+    return Expected(value, first, second)
+
+
+def _several(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expected:
+    """Any likelihood of several latent functions, over quasi-random points."""
+    f, weight, z = _points(mean, variance)
+    shape = f.shape
+    found = likelihood.coupled(np.repeat(y, shape[1], axis=0), f.reshape(-1, shape[2]))
+    first = found.first.reshape(shape)
+    second = 0.5 * np.einsum("nsc,sc->nc", first, weight[:, None] * z) / np.sqrt(np.maximum(variance, LEAST**2))
+    return Expected(found.log_prob.reshape(shape[:2]) @ weight, np.einsum("nsc,s->nc", first, weight), second)
+
+
+def _differences(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
+    """Nodes of a product rule over the differences from the last of two or three functions, which stands at zero."""
+    d, last = mean[:, :-1] - mean[:, -1:], variance[:, -1]
+    z, weight = quadrature.hermite(AVERAGE if mean.shape[1] == 2 else PRODUCT)
+    root = np.sqrt(np.maximum(variance[:, 0] + last, LEAST**2))
+    if mean.shape[1] == 2:
+        f = np.zeros((len(d), len(z), 2))
+        f[:, :, 0] = d + root[:, None] * z
+        return f, weight, None
+    down = last / root
+    rest = np.sqrt(np.maximum(variance[:, 1] + last - down * down, 0.0))
+    first, second = (v.ravel() for v in np.meshgrid(z, z, indexing="ij"))
+    f = np.zeros((len(d), len(first), 3))
+    f[:, :, 0] = d[:, :1] + root[:, None] * first
+    f[:, :, 1] = d[:, 1:] + down[:, None] * first + rest[:, None] * second
+    return f, np.outer(weight, weight).ravel(), None
+
+
+def _points(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Fixed quasi-random points (n, s, L), their weights (s,), and the standard normal ones (s, L) behind them."""
+    z = _spread(mean.shape[1])
+    return mean[:, None, :] + np.sqrt(np.maximum(variance, LEAST**2))[:, None, :] * z, np.full(len(z), 1 / len(z)), z
+
+
+@cache
+def _spread(dimensions: int) -> np.ndarray:
+    """Scrambled Sobol points of the normal distribution with their mirror images, scaled to unit variance."""
+    from scipy.stats import qmc  # late: scipy.stats takes half a second to import
+
+    z = special.ndtri(qmc.Sobol(dimensions, scramble=True, rng=0).random(POINTS))
+    z /= np.sqrt((z**2).mean(0))
+    return np.concatenate([z, -z])

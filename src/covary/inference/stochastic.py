@@ -1,0 +1,246 @@
+"""Training on batches of rows: natural gradients for q, Adam for hyperparameters and inducing inputs.
+
+Salimbeni, Eleftheriadis & Hensman (2018); Kingma & Ba (2015). Batches come from a counter-based generator, so that a run is
+told by its seed and can be broken off and taken up again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import zipfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covary._checks import CovaryError, NotPositiveDefinite, fail
+from covary._write import whole_file
+from covary.data import Data, Inputs
+from covary.inference.expected import Rows
+from covary.inference.variational import Run, Seen
+from covary.inference.whitened import Whitened, WhitenedBound
+from covary.likelihoods.gaussian import Gaussian
+
+FEWEST, MOST, PASSES = 1500, 10_000, 30  # steps of training, and the passes over the data between the two
+SAVED = 30.0  # seconds between two checkpoints
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training found: the vector, the model, the inducing inputs, q, the bound plus log priors, and how it went.
+
+    ``history`` holds (step, bound), as noted; ``status`` is ``finished``, ``reached max_time`` or ``interrupted`` (then q is as
+    training left it, and the value an average over the last steps).
+    """
+
+    theta: np.ndarray
+    model: Any
+    Z: np.ndarray
+    q: Whitened
+    value: float
+    status: str
+    steps: int
+    seconds: float
+    history: tuple[tuple[int, float], ...] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class _State:
+    """Where training stands after so many steps."""
+
+    step: int
+    x: np.ndarray  # the unconstrained vector, then the inducing inputs in units of their spread
+    first: np.ndarray  # Adam's moments
+    second: np.ndarray
+    q: Whitened
+    before: np.ndarray  # x one step earlier
+    bound: float = 0.0  # the averaged bound times ``weight``
+    weight: float = 0.0
+    history: tuple[tuple[int, float], ...] = ()
+
+
+class Training:
+    """One call of :meth:`SVGP.train`."""
+
+    def __init__(
+        self, how: Any, packing: Any, priors: Any, data: Data, gram: Any, key: int, box: Any, learn_inducing: bool
+    ) -> None:
+        self.how, self.packing, self.priors, self.key, self.moving = how, packing, priors, int(key), learn_inducing
+        model, n = packing.model, data.rows
+        gram, data = gram.prepare(model, data, key=key)
+        bound = gram.bind(model.prior.kernels, data.X.take(slice(0, 1)), model.prior.basis)
+        Run.of(model, data.take(slice(0, 1)), bound)  # the checks
+        self.X, self.rows = data.X.with_x(np.asarray(data.X.x, np.float64)), Rows.of("inference.SVGP", model.likelihood, data)
+        self.Z, self.jitter = bound.Z.with_x(np.asarray(bound.Z.x, np.float64)), bound.gram.jitter
+        spread = self.Z.x.std(0)
+        self.unit = np.where(spread > 0, spread, 1.0)
+        self.batch = min(how.batch_size, n)
+        self.total = how.steps or int(np.clip(PASSES * n / self.batch, FEWEST, MOST))
+        lower, upper = packing.box() if box is None else box
+        free = np.full(self.Z.x.size, np.inf)
+        self.lower, self.upper = np.concatenate([lower, -free]), np.concatenate([upper, free])
+        self._order: tuple[int, np.ndarray] = (-1, np.empty(0, int))
+
+    def draw(self, step: int) -> np.ndarray:
+        """The rows of a step: every pass over the data has an order of its own, told by the seed and its number."""
+        per = max(1, self.X.rows // self.batch)
+        turn, at = divmod(step, per)
+        if self._order[0] != turn:
+            generator = np.random.Generator(np.random.Philox(key=np.array([self.key, turn], np.uint64)))
+            self._order = turn, generator.permutation(self.X.rows)
+        return np.sort(self._order[1][at * self.batch : (at + 1) * self.batch])
+
+    def place(self, x: np.ndarray) -> tuple[Any, Inputs]:
+        """Model and inducing inputs at a vector."""
+        size = self.packing.size
+        return self.packing.unpack(x[:size]), self.Z.with_x(x[size:].reshape(self.Z.x.shape) * self.unit)
+
+    def at(self, x: np.ndarray, rows: Any) -> Run:
+        """The model at a vector beside some rows, scaled up to all."""
+        model, Z = self.place(x)
+        X = self.X.take(rows)
+        bound = WhitenedBound(model.prior.kernels, X, Z, self.jitter, model.likelihood.latents)
+        return Run(model, X, self.rows.take(rows), bound, self.X.rows / X.rows)
+
+    def begin(self) -> _State:
+        """q settled on a few thousand rows; the rest as given."""
+        x = np.concatenate([self.packing.pack(self.packing.model), (self.Z.x / self.unit).ravel()])
+        x = np.clip(x, self.lower, self.upper)
+        generator = np.random.Generator(np.random.Philox(key=np.array([self.key, 2**64 - 1], np.uint64)))
+        count = min(self.X.rows, max(4 * self.Z.rows, 2 * self.batch))
+        q, _, _, _ = self.at(x, np.sort(generator.permutation(self.X.rows)[:count])).settle(None, 1e-2, 30)
+        zero = np.zeros_like(x)
+        return _State(0, x, zero, zero, q, x)
+
+    def step(self, state: _State, decay: float) -> _State:
+        """One step on one batch."""
+        rows, x, before = self.draw(state.step), state.x, state.before
+        moments = state.first, state.second
+        for _ in range(30):  # where K(Z, Z) has no factor the last step was too long
+            run = self.at(x, rows)
+            try:
+                _ = run.bound.roots
+                break
+            except NotPositiveDefinite:
+                x, moments = (x + before) / 2, (np.zeros_like(x), state.second)
+        seen = run.visit(state.q)
+        gradient, inducing = run.gradient(state.q, seen)
+        size = self.packing.size
+        slope = np.concatenate([self.packing.pull(run.model, gradient), (inducing * self.unit).ravel()])
+        extra = 0.0
+        if self.priors is not None:
+            extra, more = self.priors.log_prob_and_grad(self.packing, run.model)
+            slope[:size] += more
+        if not self.moving:
+            slope[size:] = 0.0
+        t = state.step + 1
+        first, second = 0.9 * moments[0] + 0.1 * slope, 0.999 * moments[1] + 0.001 * slope**2
+        move = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-12)
+        new = np.clip(x + self.how.rate * decay * move, self.lower, self.upper)
+        value = seen.fit + extra  # q's divergence is taken off where the bound is noted
+        state = replace(state, step=t, x=new, before=x, first=first, second=second, q=self.follow(run, seen, decay))
+        return replace(state, bound=0.98 * state.bound + 0.02 * value, weight=0.98 * state.weight + 0.02)
+
+    def follow(self, run: Run, seen: Seen, decay: float) -> Whitened:
+        """q after a share of the natural gradient of this batch, halved where it would lower the batch's own bound."""
+        assert seen.target is not None
+        share, gaussian = self.how.natural * decay, isinstance(run.model.likelihood, Gaussian)
+        for _ in range(10):
+            q = seen.q.towards(seen.target, share)
+            try:
+                _ = q.roots
+                if gaussian or run.visit(q, target=False).value >= seen.value:
+                    return q
+            except NotPositiveDefinite:
+                pass
+            share /= 2
+        return seen.q
+
+    def run(self, max_time: float | None, note: Any, checkpoint: Any) -> Trained:
+        """All steps, and q settled at the end."""
+        began = saved = time.monotonic()
+        mark = self.fingerprint() if checkpoint is not None else ""
+        state = None if checkpoint is None else _load(checkpoint, mark)
+        status, stride = "finished", max(1, self.total // 200)
+        try:
+            state = state or self.begin()
+            while state.step < self.total:
+                passed = 0.0 if max_time is None else (time.monotonic() - began) / max_time
+                if passed >= 1:
+                    status = "reached max_time"
+                    break
+                decay = 0.5 * (1 + np.cos(np.pi * max(state.step / self.total, passed)))
+                state = self.step(state, decay)
+                if state.step % stride == 0 or state.step == self.total:
+                    state = replace(state, history=(*state.history, (state.step, state.bound / state.weight - state.q.kl)))
+                    if note is not None:
+                        note(*(state.step, self.total, state.history[-1][1]))
+                if checkpoint is not None and time.monotonic() - saved > SAVED:
+                    _save(checkpoint, mark, state)
+                    saved = time.monotonic()
+            if checkpoint is not None:
+                _save(checkpoint, mark, state)
+            run = self.at(state.x, slice(None))
+            q, seen, _, _ = run.settle(state.q, self.how.tolerance, self.how.max_passes)
+            extra = 0.0 if self.priors is None else self.priors.log_prob_and_grad(self.packing, run.model)[0]
+            value = seen.value + extra
+        except KeyboardInterrupt:
+            if state is None:
+                raise
+            status, q = "interrupted", state.q
+            if checkpoint is not None:
+                _save(checkpoint, mark, state)
+            value = state.bound / state.weight - q.kl if state.weight else -np.inf
+        model, Z = self.place(state.x)
+        took = time.monotonic() - began
+        return Trained(state.x[: self.packing.size], model, Z.x, q, value, status, state.step, took, state.history)
+
+    def fingerprint(self) -> str:
+        """What must be the same for a run to be taken up again."""
+        digest = hashlib.sha256(repr((self.how, self.key, self.moving, self.total, self.jitter)).encode())
+        digest.update(repr((self.packing.names(), self.packing.model, getattr(self.priors, "by_path", None))).encode())
+        tags = [self.X.tags[name] for name in sorted(self.X.tags)]
+        rows = (self.rows.y, self.rows.weight, self.rows.noise, self.rows.scatter)
+        for array in (self.X.x, *tags, *rows, self.Z.x, self.lower, self.upper):
+            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+
+def _save(path: Any, mark: str, state: _State) -> None:
+    """The state as plain arrays, whole or not at all."""
+    arrays = {name: getattr(state, name) for name in ("x", "first", "second", "before")}
+    numbers = np.array([state.step, state.bound, state.weight])
+    with whole_file(path, "SVGP.train(checkpoint=...)") as file:
+        np.savez(
+            file,
+            **arrays,  # type: ignore[arg-type]
+            mark=np.array(mark),
+            numbers=numbers,
+            shift=state.q.shift,
+            precision=np.stack(state.q.precision),
+            history=np.array(state.history, np.float64).reshape(-1, 2),
+        )
+
+
+def _load(path: Any, mark: str) -> _State | None:
+    """The state of a run of the same arguments; None where there is no file."""
+    who = "SVGP.train(checkpoint=...)"
+    if not Path(path).exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            found = {name: held[name] for name in held.files}
+        if str(found["mark"]) != mark:
+            raise fail(
+                who, f"{str(path)!r} is of another run (other data, model or options)", "remove it, or name another file"
+            )
+        q = Whitened(np.asfortranarray(found["shift"]), tuple(np.asfortranarray(P) for P in found["precision"]))
+        history = tuple((int(step), float(value)) for step, value in found["history"])
+        step, bound, weight = (float(v) for v in found["numbers"])
+        return _State(int(step), found["x"], found["first"], found["second"], q, found["before"], bound, weight, history)
+    except CovaryError:
+        raise
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+        raise fail(who, f"{str(path)!r} is not a checkpoint", "remove it, or name another file") from None

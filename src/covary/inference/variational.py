@@ -1,0 +1,189 @@
+r"""The variational bound of one model beside rows of data: its value, its natural gradient over q, its gradient over the rest.
+
+With g and h the slopes of the expected log likelihood over the mean and variance of f at a row, and a = L⁻¹k(Z, x), the natural
+gradient of q points at
+
+.. math:: S^{-1} = I - 2\sum_i h_i a_i a_i^\top,\qquad S^{-1}m = \sum_i (g_i - 2 h_i \mu_i)\, a_i
+
+(Hensman, Fusi & Lawrence 2013, for Gaussian noise, where that is the optimum itself; Salimbeni, Eleftheriadis & Hensman 2018).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from covary._checks import NotPositiveDefinite, fail
+from covary.data import Data, Inputs
+from covary.gram.linalg import Lapack
+from covary.inference.base import shaped
+from covary.inference.expected import Rows, expected, expected_pull
+from covary.inference.whitened import Pull, Whitened, WhitenedBound, weighted
+from covary.likelihoods.gaussian import Gaussian
+
+CHUNK = 2048  # rows at a time where all are visited
+KEPT = 2**28  # bytes of features that are kept from one visit to the next
+
+
+@dataclass
+class Seen:
+    """One visit of the rows at one q: latent means without the prior's, the two parts of the variances, slopes, the sum
+    of expected log likelihoods, and where the natural gradient points."""
+
+    q: Whitened
+    mean: np.ndarray
+    own: np.ndarray
+    rest: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    fit: float
+    target: Whitened | None
+    moved: float = np.inf
+
+    @property
+    def value(self) -> float:
+        """The bound."""
+        return self.fit - self.q.kl
+
+
+class Run:
+    """A model at given hyperparameters beside rows of data, each counted ``scale`` times."""
+
+    def __init__(self, model: Any, X: Inputs, rows: Rows, bound: WhitenedBound, scale: float = 1.0) -> None:
+        self.model, self.X, self.rows, self.bound, self.scale = model, X, rows, bound, scale
+        self.prior_mean = np.asarray(model.mean.evaluate(X), np.float64)[:, None] * model.likelihood.has_mean
+        self.kept: dict[int, Any] = {}
+        self.keep = X.rows * bound.Z.rows * len(bound.kernels) * 8 <= KEPT
+
+    @staticmethod
+    def of(model: Any, data: Data, bound: Any) -> Run:
+        """All rows, checked."""
+        who = "inference.SVGP"
+        if getattr(bound, "Z", None) is None:
+            name = type(bound).__name__.removesuffix("Bound")
+            raise fail(who, f"gram={name} has no inducing inputs", "give gram=LowRank(...)")
+        if bound.basis is not None:
+            raise fail(who, "explicit basis functions are not supported", "use a mean function")
+        rows = Rows.of(who, model.likelihood, data)
+        whitened = WhitenedBound(bound.kernels, data.X, bound.Z, bound.gram.jitter, model.likelihood.latents)
+        return Run(model, data.X, rows, whitened)
+
+    def features(self, start: int) -> Any:
+        """A and k(x, x) of a chunk of rows."""
+        if start not in self.kept:
+            found = self.bound.features(self.X.take(slice(start, start + CHUNK)))
+            if not self.keep:
+                return found
+            self.kept[start] = found
+        return self.kept[start]
+
+    def visit(self, q: Whitened, *, target: bool = True) -> Seen:
+        """Everything at one q; the natural gradient only if asked for."""
+        n, L, bound = self.X.rows, self.bound.latents, self.bound
+        mean, own, rest, first, second = (np.empty((n, L)) for _ in range(5))
+        shift = np.zeros((bound.Z.rows, L), order="F")
+        inner: list[Any] = [np.asfortranarray(np.eye(bound.Z.rows)) for _ in range(L)]
+        fit = 0.0
+        for start in range(0, n, CHUNK):
+            part, features = slice(start, start + CHUNK), self.features(start)
+            for i in range(L):
+                A, prior = features[bound.of(i)]
+                mean[part, i] = A.T @ q.means[:, i]
+                rest[part, i] = np.maximum(prior - np.einsum("ij,ij->j", A, A), 0.0)
+                B = q.halves(A, i)
+                own[part, i] = np.einsum("ij,ij->j", B, B)
+            at = expected(
+                self.model.likelihood, self.rows.take(part), self.prior_mean[part] + mean[part], own[part] + rest[part]
+            )
+            fit += float(at.value.sum())
+            first[part], second[part] = self.scale * at.first, self.scale * at.second
+            if not target:
+                continue
+            for i in range(L):
+                A = features[bound.of(i)][0]
+                shift[:, i] += A @ (first[part, i] - 2 * second[part, i] * mean[part, i])
+                inner[i] += weighted(A, -2 * second[part, i])
+        if not np.isfinite(fit):
+            raise NotPositiveDefinite("inference.SVGP: the expected log likelihood is not finite here; use shorter steps.")
+        goal = Whitened(shift, tuple(inner)) if target else None
+        return Seen(q, mean, own, rest, first, second, self.scale * fit, goal)
+
+    def settle(self, q: Whitened | None, tolerance: float, most: int) -> tuple[Whitened, Seen, str, int]:
+        """The best q: natural-gradient steps, halved where the bound would fall."""
+        if isinstance(self.model.likelihood, Gaussian):  # one step is exact
+            q = self.visit(Whitened.prior(self.bound.Z.rows, 1)).target
+            assert q is not None
+            seen = self.visit(q)
+            seen.moved = 0.0
+            return q, seen, "exact", 1
+        seen = self.begin(q)
+        share, flat, steps, halved = 1.0, 0, 1, False
+        while steps < most:
+            steps += 1
+            try:
+                new = self.visit(short_step(seen, share))
+                rises = new.value >= seen.value - 1e-12 * (1 + abs(seen.value))
+            except NotPositiveDefinite:
+                rises = False
+            if not rises:
+                share, halved = share / 2, True
+                if share < 1e-10:
+                    return seen.q, seen, "converged" if seen.moved < 1e-3 else "stuck: no step raises the bound", steps
+                continue
+            sd = np.sqrt(np.maximum(new.own + new.rest, 1e-300))
+            change = np.abs((new.own + new.rest) / np.maximum(seen.own + seen.rest, 1e-300) - 1)
+            new.moved = float(max((np.abs(new.mean - seen.mean) / sd).max(), change.max())) / share
+            flat = flat + 1 if new.value - seen.value < 1e-13 * (1 + abs(new.value)) else 0
+            seen = new
+            if seen.moved < tolerance or flat == 3:
+                return seen.q, seen, "converged", steps
+            share, halved = (share if halved else min(1.0, 2 * share)), False
+        return seen.q, seen, f"not converged: rows still move by {seen.moved:.0e} standard deviations", steps
+
+    def begin(self, q: Whitened | None) -> Seen:
+        """The first visit: at the q given where that is better than the prior, else at the prior."""
+        try:
+            plain = self.visit(Whitened.prior(self.bound.Z.rows, self.bound.latents))
+        except NotPositiveDefinite:
+            raise fail(
+                "inference.SVGP",
+                f"the observations are impossible under {type(self.model.likelihood).__name__} where f is as the prior says",
+                "give the prior another mean, such as mean='constant', or a smaller variance",
+            ) from None
+        if q is not None:
+            try:
+                held = self.visit(q)
+                return held if held.value > plain.value else plain
+            except NotPositiveDefinite:
+                pass
+        return plain
+
+    def gradient(self, q: Whitened, seen: Seen) -> tuple[Any, np.ndarray]:
+        """The gradient of the bound over hyperparameters, in the model's shape, and over Z, at a held q."""
+        pull, n = Pull(self.bound), self.X.rows
+        for start in range(0, n, CHUNK):
+            part, features = slice(start, start + CHUNK), self.features(start)
+            halves = [q.halves(features[self.bound.of(i)][0], i) for i in range(self.bound.latents)]
+            pull.add(q, self.X.take(part), features, halves, seen.first[part], seen.second[part])
+        kernel, inducing = pull.finish()
+        variance = seen.own + seen.rest
+        likelihood = expected_pull(self.model.likelihood, self.rows, self.prior_mean + seen.mean, variance, self.scale)
+        mean_bar = (seen.first @ self.model.likelihood.has_mean).astype(self.X.x.dtype)
+        return shaped(self.model, kernel, self.model.mean.pull(self.X, mean_bar), likelihood), inducing
+
+
+def short_step(seen: Seen, share: float) -> Whitened:
+    """A share of the way to the target, straight in the means: also far from the optimum, where slopes are steep, a small
+    share is a small change of f. A target that is no distribution (likelihoods that are not log-concave) is approached
+    in natural parameters.
+    """
+    q, goal = seen.q, seen.target
+    assert goal is not None
+    mixed = q.towards(goal, share)
+    if share == 1.0 or not goal.proper:
+        return mixed
+    means = (1 - share) * q.means + share * goal.means
+    shift = np.stack([Lapack.full(P) @ means[:, i] for i, P in enumerate(mixed.precision)], axis=1)
+    return Whitened(np.asfortranarray(shift), mixed.precision)

@@ -1,0 +1,279 @@
+r"""A Gaussian over whitened inducing values, and what it says about the latent functions everywhere.
+
+With u = f(Z) = L v, L Lᵀ = K(Z, Z), the prior of v is N(0, I) whatever the hyperparameters. Each latent function has its own
+q(v) = N(m, S), held in natural parameters S⁻¹m and S⁻¹ (Salimbeni, Eleftheriadis & Hensman 2018), and
+
+.. math::
+    E f(x) = a^\top m,\qquad \mathrm{var} f(x) = k(x, x) - a^\top a + a^\top S a,\qquad a = L^{-1} k(Z, x),
+
+.. math::
+    KL(q\,\|\,p) = \tfrac12\bigl(\operatorname{tr} S + m^\top m - M - \log\det S\bigr)
+
+(Hensman, Matthews & Ghahramani 2015). Everything is computed in double precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from covary._checks import NotPositiveDefinite, fail
+from covary.data import Inputs
+from covary.gram.base import AbstractBound
+from covary.gram.linalg import Lapack
+from covary.gram.low_rank import cholesky_at
+from covary.kernels import tiles
+
+
+def product(A: np.ndarray, B: np.ndarray, *, left: bool = False, right: bool = False) -> np.ndarray:
+    """A B by SciPy's BLAS, either one transposed if asked for (NumPy brings a second set of threads of its own)."""
+    (gemm,) = linalg.get_blas_funcs(("gemm",), (A, B))
+    return gemm(1.0, A, B, trans_a=int(left), trans_b=int(right))
+
+
+def back_solve(L: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """L⁻ᵀ B."""
+    (trsm,) = linalg.get_blas_funcs(("trsm",), (L, B))
+    return trsm(1.0, L, B, side=0, lower=1, trans_a=1)
+
+
+def weighted(A: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """A diag(w) Aᵀ, its lower triangle (zeros above)."""
+    (syrk,) = linalg.get_blas_funcs(("syrk",), (A,))
+    out = np.zeros((A.shape[0],) * 2, order="F")
+    for sign in (1.0, -1.0):
+        part = sign * w > 0
+        if part.any():
+            some = A if part.all() else A[:, part]
+            out = syrk(sign, np.multiply(some, np.sqrt(np.abs(w[part])), order="F"), beta=1.0, c=out, lower=1, overwrite_c=1)
+    return out
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """q(v) of every latent function: ``shift`` S⁻¹m of shape (m, L), ``precision`` S⁻¹, (m, m) each, lower triangles."""
+
+    shift: np.ndarray
+    precision: tuple[np.ndarray, ...]
+
+    @staticmethod
+    def prior(m: int, latents: int) -> Whitened:
+        """The prior N(0, I)."""
+        return Whitened(np.zeros((m, latents), order="F"), tuple(np.asfortranarray(np.eye(m)) for _ in range(latents)))
+
+    def towards(self, other: Whitened, share: float) -> Whitened:
+        """A share of the way to another, in natural parameters."""
+        if share == 1.0:
+            return other
+        precision = tuple((1 - share) * P + share * Q for P, Q in zip(self.precision, other.precision, strict=True))
+        return Whitened((1 - share) * self.shift + share * other.shift, precision)
+
+    @cached_property
+    def roots(self) -> tuple[np.ndarray, ...]:
+        """The lower Cholesky factors C of the precisions."""
+        found = []
+        for P in self.precision:
+            C = Lapack.cholesky(np.array(P, order="F"))
+            if C is None or not np.isfinite(C[-1, -1]):
+                raise NotPositiveDefinite("inference.SVGP: the precision of q is not positive definite; use shorter steps.")
+            found.append(C)
+        return tuple(found)
+
+    @cached_property
+    def proper(self) -> bool:
+        """Whether the precisions are positive definite."""
+        try:
+            return len(self.roots) > 0
+        except NotPositiveDefinite:
+            return False
+
+    @cached_property
+    def means(self) -> np.ndarray:
+        """m, of shape (m, L)."""
+        return np.stack([Lapack.solve(C, self.shift[:, i]) for i, C in enumerate(self.roots)], axis=1)
+
+    @cached_property
+    def kl(self) -> float:
+        """The Kullback–Leibler divergence from the prior, all latent functions together."""
+        total = 0.5 * float((self.means**2).sum())
+        for C in self.roots:
+            (trtri,) = linalg.get_lapack_funcs(("trtri",), (C,))
+            inverse = np.tril(trtri(C, lower=1)[0])
+            total += 0.5 * (float((inverse**2).sum()) - len(C)) + float(np.log(np.diagonal(C)).sum())
+        return total
+
+    def halves(self, A: np.ndarray, which: int) -> np.ndarray:
+        """C⁻¹A: the columns' squares add up to aᵀS a."""
+        return Lapack.half_solve(self.roots[which], A)
+
+
+class WhitenedFactor:
+    """q beside what it says of the training rows; for one latent function also the site each row amounts to.
+
+    The sites are those whose removal leaves each row's cavity: with s = aᵀS a, a site of precision τ and shift ν on aᵀv
+    leaves N((μ − s ν)/(1 − s τ), s/(1 − s τ)) there, to which the part of f that v does not explain is added.
+    """
+
+    observed = False
+    basis = None
+
+    def __init__(self, q: Whitened, jitter: float, mean: np.ndarray, variance: np.ndarray, spread: np.ndarray | None) -> None:
+        self.q, self.jitter, self._mean, self._variance, self.spread = q, jitter, mean, variance, spread
+
+    def mean(self, shift: np.ndarray) -> np.ndarray:
+        """The posterior mean at the training rows, without the prior's own."""
+        return self._mean
+
+    def variance(self) -> np.ndarray:
+        """The posterior variance at the training rows: (n,), or (n, L, L) for several latent functions."""
+        if self._variance.ndim == 1:
+            return self._variance
+        return self._variance[:, :, None] * np.eye(self._variance.shape[1])
+
+
+def sites_seen(
+    mean: np.ndarray, own: np.ndarray, rest: np.ndarray, tau: np.ndarray, nu: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Precision and shift of the sites on f that stand for sites (tau, nu) on the part of variance ``own`` alone."""
+    kept = np.maximum(1 - own * tau, 1e-10)
+    cavity, variance = rest + own / kept, rest + own
+    cavity_mean = (mean - own * nu) / kept
+    return 1 / variance - 1 / cavity, mean / variance - cavity_mean / cavity
+
+
+class WhitenedBound(AbstractBound):
+    """Kernels seen through inducing inputs, with q given: prediction costs O(m²) a row, whatever the number of rows seen.
+
+    ``kernels`` holds one kernel that all latent functions share, or one each.
+    """
+
+    basis = None
+
+    def __init__(self, kernels: tuple[Any, ...], X: Inputs, Z: Inputs, jitter: float, latents: int = 1) -> None:
+        if len(kernels) not in (1, latents):
+            raise fail("inference.SVGP", f"{len(kernels)} kernels for {latents} latent functions", "give one, or one each")
+        self.kernels, self.X, self.Z = kernels, X, Z.with_x(np.asarray(Z.x, np.float64))
+        self.start, self.latents = jitter, latents
+
+    @cached_property
+    def _factors(self) -> list[tuple[np.ndarray, float]]:
+        return [cholesky_at(kernel, self.Z, self.start) for kernel in self.kernels]
+
+    @property
+    def roots(self) -> list[np.ndarray]:
+        """L with L Lᵀ = K(Z, Z), of every kernel."""
+        return [L for L, _ in self._factors]
+
+    @property
+    def jitter(self) -> float:
+        """How much of the mean diagonal of K(Z, Z) was added to it, at most."""
+        return max(level for _, level in self._factors)
+
+    def features(self, X: Inputs) -> list[tuple[np.ndarray, np.ndarray]]:
+        """For every kernel A = L⁻¹K(Z, X), of shape (m, n), and k(x, x)."""
+        X = X.with_x(np.asarray(X.x, np.float64))
+        out = []
+        for kernel, L in zip(self.kernels, self.roots, strict=True):
+            A = np.asfortranarray(tiles.cross(kernel, X, self.Z).T)
+            out.append((Lapack.half_solve(L, A, overwrite=True), tiles.diag(kernel, X)))
+        return out
+
+    def of(self, which: int) -> int:
+        """The kernel of a latent function, by number."""
+        return which if len(self.kernels) > 1 else 0
+
+    def conditional(self, factor: Any, solved: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        """Means (n,) and variances (n,) at new inputs; (n, L) and (n, L, L) for several latent functions."""
+        q, features = factor.q, self.features(X)
+        mean, spread = np.empty((X.rows, self.latents)), np.zeros((X.rows, self.latents, self.latents))
+        for i in range(self.latents):
+            A, prior = features[self.of(i)]
+            mean[:, i] = A.T @ q.means[:, i]
+            if variance:
+                spread[:, i, i] = np.maximum(prior - (A**2).sum(0), 0.0) + (q.halves(A, i) ** 2).sum(0)
+        if self.latents == 1:
+            return mean[:, 0], spread[:, 0, 0] if variance else None
+        return mean, spread if variance else None
+
+    def joint(self, factor: Any, X: Inputs) -> np.ndarray:
+        """The covariance of f between new inputs (one latent function)."""
+        X = X.with_x(np.asarray(X.x, np.float64))
+        A = self.features(X)[0][0]
+        B = factor.q.halves(A, 0)
+        out = tiles.mirror(tiles.gram_lower(self.kernels[0], X)) - product(A, A, left=True) + product(B, B, left=True)
+        return (out + out.T) / 2
+
+    def inducing_posterior(self, factor: Any, solved: Any) -> tuple[Inputs, np.ndarray, Any, Any]:
+        """Z, the mean of u = f(Z), a root of its covariance (root rootᵀ) and L.
+
+        For one latent function arrays (m,), (m, m) and (m, m); for several (m, L), and tuples with one matrix each. The
+        prior's mean is not in it.
+        """
+        means, roots, bases = [], [], []
+        for i in range(self.latents):
+            L = self.roots[self.of(i)]
+            means.append(L @ factor.q.means[:, i])
+            roots.append(back_solve(factor.q.roots[i], np.asfortranarray(L.T)).T)
+            bases.append(L)
+        if self.latents == 1:
+            return self.Z, means[0], roots[0], bases[0]
+        return self.Z, np.stack(means, axis=1), tuple(roots), tuple(bases)
+
+
+class Pull:
+    r"""The gradient over kernels and inducing inputs, gathered over batches of rows: q is held.
+
+    With cotangents g of the means and h of the variances, :math:`\bar A = m g^\top + 2(SA - A)\,\mathrm{diag}(h)`; K(Z, X)
+    gets L⁻ᵀĀ, L gets −tril(L⁻ᵀĀ Aᵀ), and K(Z, Z) the pull-back of its Cholesky factor (Murray 2016).
+    """
+
+    def __init__(self, bound: WhitenedBound) -> None:
+        self.bound = bound
+        m = bound.Z.rows
+        self.outer = [np.zeros((m, m), order="F") for _ in bound.kernels]
+        self.parts: list[list[Any]] = [[] for _ in bound.kernels]
+        self.inducing = np.zeros_like(bound.Z.x)
+
+    def add(
+        self, q: Whitened, X: Inputs, features: list[Any], halves: list[Any], first: np.ndarray, second: np.ndarray
+    ) -> None:
+        """A batch of rows: the features and C⁻¹A there, and the cotangents (n, L) of means and variances."""
+        bound = self.bound
+        X = X.with_x(np.asarray(X.x, np.float64))
+        for k, kernel in enumerate(bound.kernels):
+            A = features[k][0]
+            mine = [i for i in range(bound.latents) if bound.of(i) == k]
+            bar = product(np.asfortranarray(q.means[:, mine]), np.asfortranarray(first[:, mine]), right=True)
+            for i in mine:
+                change = back_solve(q.roots[i], halves[i])
+                change -= A
+                change *= 2 * second[:, i]
+                bar += change
+            cross = back_solve(bound.roots[k], bar)
+            self.outer[k] += product(cross, A, right=True)
+            from_cross, z_bar = tiles.pull_cross(kernel, bound.Z, X, cross)
+            self.inducing += z_bar
+            # k(x, x) of a stationary kernel is one number: one row says it all
+            one = bool(kernel.traits.stationary)
+            h = second[:, mine].sum(1)
+            from_diag = tiles.pull_diag(kernel, X.take(slice(0, 1)) if one else X, h.sum(keepdims=True) if one else h)
+            self.parts[k] = [tiles.total([*self.parts[k], from_cross, from_diag])]
+
+    def finish(self) -> tuple[Any, np.ndarray]:
+        """The gradient over the kernel (a tuple where there are several) and over Z."""
+        bound, found = self.bound, []
+        for k, kernel in enumerate(bound.kernels):
+            L, jitter = bound._factors[k]
+            P = np.tril(product(L, np.asfortranarray(np.tril(-self.outer[k])), left=True))
+            P.flat[:: len(P) + 1] *= 0.5
+            half = back_solve(L, np.asfortranarray(P + P.T))
+            G = 0.5 * back_solve(L, np.asfortranarray(half.T))
+            from_inner, z_bar = tiles.pull_cross(kernel, bound.Z, bound.Z, G)
+            self.inducing += 2 * z_bar
+            level = np.full(bound.Z.rows, jitter * float(np.trace(G)) / bound.Z.rows)
+            found.append(tiles.total([*self.parts[k], from_inner, tiles.pull_diag(kernel, bound.Z, level)]))
+        return (tuple(found) if len(found) > 1 else found[0]), self.inducing

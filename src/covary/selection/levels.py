@@ -1,0 +1,74 @@
+"""Levels of a search, from few rows to all: what is evaluated on each, for every way of handling K."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary.data import Data
+from covary.gram.base import AbstractGram
+from covary.gram.dense import Dense
+from covary.gram.low_rank import LowRank
+from covary.gram.subset import Subset
+from covary.inference.exact import Exact
+from covary.kernels.tiles import tile_size
+
+COARSEST = 400  # rows below which there is no coarser level
+ITERATED = 250  # ... where every evaluation iterates: several factorisations each, and fewer fixed costs beside them
+DENSE_ROWS = 2000  # the finest dense level below a low-rank one
+TERMS = 4000  # the fewest terms of a thinned Vecchia evidence
+
+
+def row_levels(rows: int, coarsest: int = COARSEST) -> tuple[int, ...]:
+    """The numbers of rows from coarse to fine."""
+    if rows < 2 * coarsest:
+        return (rows,)
+    coarse = max(coarsest, rows // 4)
+    return (coarse, rows) if coarse <= 1500 else (max(coarsest, coarse // 4), coarse, rows)
+
+
+class Levels:
+    """The levels of one search.
+
+    A dense gram is searched on subsets of the rows; a low-rank one on dense subsets first (they cost less and know the short
+    scales as well), then on all rows; Vecchia's sum of conditionals is thinned, every term keeping its neighbours among
+    all rows; a Markov gram, linear in n, is evaluated as it is.
+    """
+
+    def __init__(self, data: Data, gram: AbstractGram, inference: Any, *, coarse: bool, key: int) -> None:
+        self.data, self.gram, self.key = data, gram, key
+        self.settled: tuple[AbstractGram, Data] | None = None
+        coarsest = COARSEST if isinstance(inference, Exact) else ITERATED
+        n = data.rows
+        self.sizes: tuple[int, ...] = (n,)
+        if isinstance(gram, Subset):
+            n = min(n, gram.rows)
+            self.sizes = row_levels(n, coarsest) if coarse else (n,)
+        elif coarse and isinstance(gram, Dense):
+            self.sizes = row_levels(n, coarsest)
+        elif coarse and isinstance(gram, LowRank) and n > 2 * DENSE_ROWS:
+            self.sizes = (*row_levels(DENSE_ROWS, coarsest), n)
+        elif coarse and gram.thins and n > 4 * TERMS:
+            self.sizes = (max(TERMS, n // 16), n)
+        self.order = np.random.default_rng(key).permutation(data.rows)
+
+    def settle(self, model: Any) -> None:
+        """Settle what depends on the kernel (inducing inputs, neighbours, a subset) for this model."""
+        self.settled = self.gram.prepare(model, self.data, key=self.key)
+
+    def at(self, rows: int) -> tuple[Data, AbstractGram]:
+        """What is evaluated on this level."""
+        gram, data = self.settled or (self.gram, self.data)
+        if rows == data.rows:
+            if isinstance(gram, Dense) and gram.tile is None:
+                gram = gram.replace(tile=tile_size(data.rows))
+            return data, gram
+        if gram.thins:
+            return data, gram.thinned(rows, key=self.key)
+        order = self.order if data.rows == len(self.order) else np.random.default_rng(self.key).permutation(data.rows)
+        part = data.take(np.sort(order[:rows]))
+        dense = gram if isinstance(gram, Dense) else Dense()
+        if dense.tile is None:
+            dense = dense.replace(tile=tile_size(data.rows if dense is gram else DENSE_ROWS))
+        return part, dense
