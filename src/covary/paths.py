@@ -14,8 +14,10 @@ function in every call. The same holds
 - for basis functions with vague weights: the generalised least-squares fit does not notice what f₀ has of them, so f₀ has
   nothing, and their weights are those of the altered targets (R&W, eq. 2.42).
 
-The only approximation is the prior's draw, whose variance is exact for stationary kernels and whose correlations are off by
-about 1/√F, and much less in one column.
+The only approximation is the prior's draw, and it is largest, relatively, where data leave little variance. Given 2000
+features, the standard deviations of a path's law differ from the posterior's by 1.5 % (root mean square; the largest of some
+thousand points by 7 %) with noise of 10⁻³ of the prior's variance, in one to eight columns, and by 3 % (17 %) with noise of
+10⁻⁵; in one column by 0.3 % (2.4 %). More features make it smaller.
 """
 
 from __future__ import annotations
@@ -129,7 +131,7 @@ class Paths:
         self.model.prior.check(inputs)
         each = self.n * int(np.prod(self.outputs, dtype=int))
         check_memory("Paths", 8 * inputs.rows * each, "ask for fewer rows at a time")
-        support = self.correction.support.rows if isinstance(self.correction, Weighted) else self.correction.bound.X.rows
+        support = self.correction.support.rows if isinstance(self.correction, Weighted) else self.correction.bound.width
         rows = max(256, CHUNK_BYTES // (8 * (3 * self.features + support + 3 * each)) // 256 * 256)
         out = np.empty((self.n, inputs.rows, *self.outputs), self.dtype)
         with precision(self.dtype), blas_threads(support):

@@ -10,15 +10,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
+from covary._memory import free_memory
 from covary.data import Data
 from covary.estimators import stored
+from covary.estimators.method import NAMES, choose
 from covary.estimators.summary import Summary
 from covary.files import save
+from covary.gram.base import AbstractGram
 from covary.inference.base import AbstractInference
 from covary.inference.condition import condition
 from covary.inference.ep import EP
 from covary.inference.exact import Exact
 from covary.inference.laplace import Laplace
+from covary.inference.svgp import SVGP
 from covary.kernels.base import AbstractKernel
 from covary.kernels.text import parse
 from covary.likelihoods.gaussian import Gaussian
@@ -28,7 +32,7 @@ from covary.parameters import Packing, bound, freeze, set_values
 from covary.selection.learn import learn
 from covary.selection.priors import Priors, default_priors
 
-INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP}
+INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP, "svgp": SVGP}
 
 
 class GPEstimator(BaseEstimator):
@@ -57,8 +61,9 @@ class GPEstimator(BaseEstimator):
             delattr(self, name)
 
     def _check_method(self) -> None:
-        if self.method not in ("auto", "exact"):
-            raise fail(self._who, f"method is {self.method!r}", "choose 'auto' or 'exact'")
+        if not isinstance(self.method, AbstractGram) and self.method not in NAMES:
+            known = ", ".join(map(repr, NAMES))
+            raise fail(self._who, f"method is {self.method!r}", f"choose one of {known}, or give a gram from covary.gram")
 
     def _inference(self, likelihood: Any) -> AbstractInference:
         """How the posterior is approximated under this likelihood."""
@@ -112,7 +117,10 @@ class GPEstimator(BaseEstimator):
             raise fail(self._who, f"priors is {priors!r}", "give 'default', None, or distributions by path")
         self.priors_ = Priors(start, priors).by_path
         self.learned_ = None
-        self.inference_ = inference
+        asked = self.inference not in ("auto", "laplace")
+        choice = choose(self._who, self.method, start, data, inference, free=free_memory(), given=asked)
+        self.method_ = choice
+        self.inference_ = inference = choice.inference
         model: Any = start
         if Packing(start).size:
             seed = int(check_random_state(self.random_state).randint(2**31))
@@ -120,15 +128,16 @@ class GPEstimator(BaseEstimator):
                 start,
                 data,
                 inference=inference,
+                gram=choice.gram,
                 priors=priors,
                 n_restarts=self.n_restarts,
                 rivals=rivals,
                 max_time=self.max_time,
                 key=seed,
             )
-            model = self.learned_.model
-        self.model_ = model
-        self.posterior_ = condition(model, data, inference=inference)
+            model = self.learned_
+        self.model_ = getattr(model, "model", model)
+        self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
 
     def summary(self) -> Summary:
         """A table a person can read: kernel, parameters with error bars and priors, evidence, how learning went."""

@@ -186,10 +186,14 @@ class LowRankBound(AbstractBound):
         """Φᵀ c."""
         return np.concatenate([_product(Phi, c, transposed=True) for _, Phi in self.blocks()])
 
-    def matvec(self, v: np.ndarray) -> np.ndarray:
+    def unexplained(self) -> np.ndarray:
+        """The prior variance of every row that the inducing values leave."""
         if np.isnan(self.rest).any():
             self.rest = np.maximum(self.prior - np.concatenate([np.einsum("ij,ij->j", P, P) for _, P in self.blocks()]), 0.0)
-        D = self.gram.share * self.rest
+        return self.rest
+
+    def matvec(self, v: np.ndarray) -> np.ndarray:
+        D = self.gram.share * self.unexplained()
         return self.back(self.times(v)) + (D if v.ndim == 1 else D[:, None]) * v
 
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> LowRankFactor:

@@ -18,13 +18,13 @@ from covary._module import without_marks
 from covary._precision import cast, precision
 from covary.data import Inputs
 from covary.gram import recursions
-from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled
+from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled, columns
 from covary.gram.state_space import measured, why_not
 from covary.sites import AbstractSites, Diagonal, Noise
 
 WHO = "gram.Markov"
 BLOCK = 32  # columns of a joint covariance at a time
-LEAST_LANES = 4
+LEAST_LANES, LEAST_STEPS = 4, 16  # up to 64 rows share one shape
 
 
 def rung(count: int) -> int:
@@ -41,7 +41,7 @@ class Grid:
         order = np.argsort(x, kind="stable")
         self.rows, self.order = n, None if (order[1:] > order[:-1]).all() else order
         self.lanes = 1 if sequential else max(LEAST_LANES, 1 << round(np.log2(n) / 2 - 0.5))
-        self.steps = rung(-(-n // self.lanes))
+        self.steps = rung(max(LEAST_STEPS, -(-n // self.lanes)))
         self.times = x[order]
         full = np.concatenate([self.times, np.full(self.steps * self.lanes - n, self.times[-1])])
         self.t, self.dt = self.tiled(full), self.tiled(np.diff(full, prepend=full[:1]))
@@ -89,13 +89,14 @@ class MarkovFactor(AbstractFactor):
             self.k, self.D, self.P, self.F, self.J, log_determinant = _arrays(out)
         self.log_determinant = float(log_determinant)
         self._N: Any = None
+        self._held: tuple[Any, ...] = (None,)
         self._check()
 
     def _check(self) -> None:
         """Every D must stand clear of rounding."""
         prior = float(np.asarray(self.bound.h) @ self.P0 @ np.asarray(self.bound.h))
         level = np.maximum(self.z, self.w * max(prior, float(np.abs(self.k).max())))
-        sound = np.isfinite(self.log_determinant) and bool((self.D > 10 * np.finfo(self.D.dtype).eps * level).all())
+        sound = np.isfinite(self.log_determinant) and bool((10 * np.finfo(self.D.dtype).eps * level < self.D).all())
         if sound:
             return
         cause = "the kernel's scales are far from those of the data"
@@ -109,13 +110,13 @@ class MarkovFactor(AbstractFactor):
         )
 
     def _smoothed(self, B: Any) -> tuple[np.ndarray, np.ndarray]:
-        """α and Σ B of natural sites, R B of observed ones; in the shape of B."""
-        B = np.asarray(B)
-        b = self.grid.put(B[:, None] if B.ndim == 1 else B)
-        with precision(self.bound.dtype):
-            out = recursions.weighed(self.A, self.k, self.D, self.w, self.z, self.F, b, self.bound.h)
-        weights, mean = (self.grid.get(v).reshape(B.shape) for v in _arrays(out))
-        return weights, mean
+        """α and Σ B of natural sites, R B of observed ones, in the shape of B; the last ones are kept."""
+        if self._held[0] is not B:
+            b = self.grid.put(columns(B))
+            with precision(self.bound.dtype):
+                out = _arrays(recursions.weighed(self.A, self.k, self.D, self.w, self.z, self.F, b, self.bound.h))
+            self._held = (B, *(self.grid.get(v).reshape(B.shape) for v in out))
+        return self._held[1], self._held[2]
 
     def _solve(self, B: Any) -> np.ndarray:
         spread = self.spread if B.ndim == 1 else self.spread[:, None]
@@ -158,13 +159,15 @@ class MarkovBound(AbstractBound):
             raise fail(WHO, f"X has {X.columns} columns", "give one (the time, say), or use gram=Dense()")
         reason = why_not(kernels[0])
         if reason is not None:
-            raise fail(WHO, reason, "use Matern kernels, Cosine, Constant, Linear, Wiener, their sums and products, or gram=Dense()")
+            raise fail(
+                WHO, reason, "use Matern kernels, Cosine, Constant, Linear, Wiener, their sums and products, or gram=Dense()"
+            )
         self.dtype = X.x.dtype
         self.kernel = cast(without_marks(kernels[0]), self.dtype)
         self.h = measured(kernels[0])
         self._grids: dict[bool, Grid] = {}
         self._equations: dict[bool, Any] = {}
-        self._held: tuple[Any, ...] = (None,)
+        self._held: tuple[Any, ...] = (None, None)
 
     def grid(self, *, sequential: bool = False) -> Grid:
         """The rows in lanes; in one lane where some noise is zero, since a stretch of rows alone may then be singular."""
@@ -192,14 +195,14 @@ class MarkovBound(AbstractBound):
             raise fail(WHO, "site precisions are negative", "use gram=Dense(), or a log-concave likelihood")
         return MarkovFactor(self, sites, W, np.ones_like(W), self.basis)
 
-    def states(self, v: Any) -> tuple[np.ndarray, np.ndarray]:
+    def states(self, v: Any, grid: Grid | None = None) -> tuple[np.ndarray, np.ndarray]:
         """For v of shape (n,) or (n, p): r and x of :func:`covary.gram.recursions.states`; the last ones are kept."""
-        if self._held[0] is not v:
-            grid, B = self.grid(), np.asarray(v)
+        grid = grid or self.grid()
+        if self._held[0] is not v or self._held[1] is not grid:
+            b = grid.put(columns(np.asarray(v)))
             with precision(self.dtype):
-                out = recursions.states(*self.equation(grid), grid.put(B[:, None] if B.ndim == 1 else B), self.h)
-            self._held = (v, *_arrays(out))
-        return self._held[1], self._held[2]
+                self._held = (v, grid, *_arrays(recursions.states(*self.equation(grid), b, self.h)))
+        return self._held[2], self._held[3]
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
         x = self.states(v)[1]
@@ -209,14 +212,16 @@ class MarkovBound(AbstractBound):
         if bars.variance is not None:
             raise fail(WHO, "it has no gradient of the marginal variance", "use gram=Dense()")
         structured, shift_bar, spread_bar = factor.cotangent(shift, bars)
-        grid, bound = factor.grid, factor.bound
-        left, right = grid.put(structured.left), grid.put(structured.right)
-        scale = np.asarray(structured.scale, bound.dtype)
-        with precision(bound.dtype):
-            bar = recursions.pulled(
-                bound.kernel, grid.t, grid.dt, factor.A, factor.Q, factor.P0, factor.P, factor.informed()[0], scale, left, right, self.h
-            )
-            bar = _arrays(bar)
+        left, right = structured.left, structured.right
+        if bars.mean is None and factor.basis is None:  # left is a multiple of right: −quad alpha alphaᵀ
+            V, S = right, -bars.quad * np.eye(right.shape[1])
+        else:
+            half = 0.5 * np.eye(right.shape[1])
+            V, S = np.concatenate([left, right], 1), np.block([[0 * half, half], [half, 0 * half]])
+        grid, (r, x) = factor.grid, self.states(V, factor.grid)
+        sums = (factor.A, factor.P, factor.informed()[0], np.asarray(structured.scale, self.dtype), r, x, S.astype(self.dtype))
+        with precision(self.dtype):
+            bar = _arrays(recursions.pulled(self.kernel, grid.t, grid.dt, *sums))
         return Pulled(bar, shift_bar, type(factor.sites)(spread_bar))
 
     def _between(self, X: Inputs, v: Any, factor: Any = None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -224,7 +229,7 @@ class MarkovBound(AbstractBound):
         grid, (r, x) = self.grid(), self.states(v)
         t = np.asarray(X.x)[:, 0].astype(self.dtype)
         m = len(t)
-        t = np.concatenate([t, np.full(rung(m) - m, t[-1])])
+        t = np.concatenate([t, np.full(rung(max(m, LEAST_STEPS)) - m, t[-1])])
         left = np.searchsorted(grid.times, t, side="right") - 1
         inside, more = left >= 0, left + 1 < grid.rows
         left, right = np.maximum(left, 0), np.minimum(left + 1, grid.rows - 1)

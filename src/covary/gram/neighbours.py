@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from covary._checks import fail
 from covary._threads import blas_threads
@@ -179,7 +179,7 @@ def _by_tree(x: np.ndarray, rows: np.ndarray, count: int, out: np.ndarray) -> No
 
     If ``count`` of the m nearest rows come before a row, they are its nearest predecessors: the result is exact.
     """
-    tree = cKDTree(x[: rows[-1] + 1])
+    tree = KDTree(x[: rows[-1] + 1])
     ask = min(tree.n, count + count // 2 + 2)
     for _ in range(3):
         lacking = []
@@ -254,7 +254,7 @@ class Search:
 
     def __init__(self, x: np.ndarray, scale: np.ndarray) -> None:
         self.x, self.scale, self.origin = scaled(x, scale), scale, np.asarray(x[:1], np.float64)
-        self.tree = cKDTree(self.x) if _tree_pays(self.x) else None
+        self.tree = KDTree(self.x) if _tree_pays(self.x) else None
 
     def nearest(self, x: np.ndarray, count: int) -> np.ndarray:
         """The ``count`` nearest rows of every new input, nearest first; (m, count)."""

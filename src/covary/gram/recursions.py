@@ -1,9 +1,9 @@
 r"""Kalman filter and smoother over many stretches of rows at once, and their gradient.
 
-The rows stand in a grid (steps, lanes): lane c holds a stretch of consecutive rows, and one scan over the steps moves all lanes.
-Each lane first runs from nothing, which tells what its stretch does to any start (the associative elements A, C, J of Särkkä &
-García-Fernández 2021); a short scan over the lanes then finds every true start, from which they run again. Matrices are
-(rows, columns, lanes), so that all arithmetic is elementwise over the lanes.
+The rows stand in a grid (steps, lanes): a lane holds a stretch of consecutive rows, and one scan over the steps moves all
+lanes. Each lane first runs from nothing, which tells what its stretch does to any start (the associative elements A, C, J of
+Särkkä & García-Fernández 2021); a short scan over the lanes then finds every true start, from which they run again. Matrices
+are (rows, columns, lanes), so that all arithmetic is elementwise over the lanes.
 
 A site is a pair (w, z) with :math:`D = z + w\,h^\top P h`: noise of variance s is (1, s) and a precision W is (W, 1), so that
 neither zero noise nor zero precision divides by zero; a row that is only padding is (0, 1). With k = P h and P before the row,
@@ -25,13 +25,18 @@ import numpy as np
 
 from covary.gram.state_space import prior, steps
 
+FEW = 4  # states up to which a sum over them is compiled as one
+
 traces = {"steps": 0, "filter": 0, "weights": 0, "spread": 0, "states": 0, "pull": 0, "between": 0}  # read by the tests
 
 
 # small matrices, the lanes last -----------------------------------------------------------------------------------
 def mm(A: Any, B: Any) -> Any:
     """A B for (..., d, e, lanes) and (..., e, f, lanes)."""
-    terms = [A[..., :, j, None, :] * B[..., None, j, :, :] for j in range(A.shape[-2])]
+    inner = A.shape[-2]
+    if inner <= FEW:
+        return (A[..., :, :, None, :] * B[..., None, :, :, :]).sum(-3)
+    terms = [A[..., :, j, None, :] * B[..., None, j, :, :] for j in range(inner)]
     return sum(terms[1:], terms[0])
 
 
@@ -102,8 +107,8 @@ def filtered(A: Any, Q: Any, P0: Any, w: Any, z: Any, h: tuple[int, ...]) -> tup
 
     def step(carry: Any, row: Any) -> Any:
         (P, F, J), (A, Q, w, z) = carry, row
+        P = (P + tr(P)) / 2  # here, where it has been stored: behind the products it would cost them twice
         P, F = mm(mm(A, P), tr(A)) + Q, mm(A, F)
-        P = (P + tr(P)) / 2
         k, f = seen(h, P), seen(h, F)
         D = z + w * seen(h, k)
         g = w / D
@@ -164,6 +169,7 @@ def informed(A: Any, k: Any, D: Any, w: Any, F: Any, J: Any, h: tuple[int, ...])
 
     def backward(M: Any, row: Any) -> Any:
         A, k, D, w = row
+        M = (M + tr(M)) / 2
         g, Mk = w / D, mm(M, k[:, None])[:, 0]
         q = (k * Mk).sum(0)
         cross = along(h, g * Mk)
@@ -179,7 +185,10 @@ def informed(A: Any, k: Any, D: Any, w: Any, F: Any, J: Any, h: tuple[int, ...])
     return jax.lax.scan(backward, jnp.moveaxis(start, 0, -1), (A, k, D, w), reverse=True)[1]
 
 
-def _open(A: Any, Q: Any, P0: Any, v: Any, h: tuple[int, ...]) -> tuple[Any, Any]:
+@partial(jax.jit, static_argnames="h")
+def states(A: Any, Q: Any, P0: Any, v: Any, h: tuple[int, ...]) -> tuple[Any, Any]:
+    """For v of shape (steps, p, lanes): r, the sum of Φᵀh v over a row and those after it, and x = cov(state, f) v."""
+    traces["states"] += 1
     d, p, lanes = A.shape[1], *v.shape[1:]
 
     def backward(rho: Any, row: Any) -> Any:
@@ -204,30 +213,21 @@ def _open(A: Any, Q: Any, P0: Any, v: Any, h: tuple[int, ...]) -> tuple[Any, Any
     return r, jax.lax.scan(forward, start, (A, Q, r))[1]
 
 
-@partial(jax.jit, static_argnames="h")
-def states(A: Any, Q: Any, P0: Any, v: Any, h: tuple[int, ...]) -> tuple[Any, Any]:
-    """For v of shape (steps, p, lanes): r, the sum of Φᵀh v over a row and those after it, and x = cov(state, f) v."""
-    traces["states"] += 1
-    return _open(A, Q, P0, v, h)
+@jax.jit
+def pulled(kernel: Any, t: Any, dt: Any, A: Any, P: Any, N: Any, scale: Any, r: Any, x: Any, S: Any) -> Any:
+    r"""The gradient over the kernel of the sum of :math:`(\mathrm{scale}\,R + V S V^\top) \circ K`, S symmetric.
 
+    With r and x of V's columns (see :func:`states`), K moves with the steps by
 
-@partial(jax.jit, static_argnames="h")
-def pulled(
-    kernel: Any, t: Any, dt: Any, A: Any, Q: Any, P0: Any, P: Any, N: Any, scale: Any, left: Any, right: Any, h: tuple[int, ...]
-) -> Any:
-    r"""The gradient over the kernel of :math:`\langle \mathrm{scale}\,R + \mathrm{sym}(\mathrm{left}\,\mathrm{right}^\top), K\rangle`.
+    .. math:: u^\top dK\,v = \sum_i r^u_i{}^\top dA_i\,x^v_{i-1} + r^v_i{}^\top dA_i\,x^u_{i-1} + r^u_i{}^\top dQ_i\,r^v_i,
+        \qquad \mathrm{tr}(R\,dK) = \sum_i \mathrm{tr}(2 P_{i-1}A_i^\top N_i\,dA_i + N_i\,dQ_i)
 
-    K moves with the steps by :math:`u^\top dK\,v = \sum_i r^u_i{}^\top dA_i\,x^v_{i-1} + r^v_i{}^\top dA_i\,x^u_{i-1} +
-    r^u_i{}^\top dQ_i\,r^v_i`, and :math:`\mathrm{tr}(R\,dK) = \sum_i \mathrm{tr}(2 P_{i-1}A_i^\top N_i\,dA_i + N_i\,dQ_i)`
-    (the disturbance smoother's score: Koopman & Shephard 1992).
+    (the score of the disturbance smoother: Koopman & Shephard 1992).
     """
     traces["pull"] += 1
-    count = left.shape[1]
-    r, x = _open(A, Q, P0, jnp.concatenate([left, right], 1), h)
-    x = _before(x)
-    other = jnp.concatenate([r[:, :, count:], r[:, :, :count]], 2)
-    A_bar = 2 * scale * mm(N, mm(A, _before(P))) + mm(other, tr(x))
-    Q_bar = scale * N + mm(r[:, :, :count], tr(other[:, :, :count]))
+    rS = mm(r, S[:, :, None])
+    A_bar = 2 * (scale * mm(N, mm(A, _before(P))) + mm(rS, tr(_before(x))))
+    Q_bar = scale * N + mm(rS, tr(r))
     back = jax.vjp(lambda k: (*steps(k, t, dt), prior(k, t[:1, 0])[..., 0]), kernel)[1]
     return back((A_bar, Q_bar, Q_bar[0, :, :, 0]))[0]
 
@@ -239,7 +239,9 @@ def _before(V: Any) -> Any:
 
 
 @partial(jax.jit, static_argnames=("h", "variance"))
-def between(kernel: Any, t: Any, near: Any, r: Any, x: Any, P: Any, N: Any, h: tuple[int, ...], variance: bool) -> tuple[Any, Any]:
+def between(
+    kernel: Any, t: Any, near: Any, r: Any, x: Any, P: Any, N: Any, h: tuple[int, ...], variance: bool
+) -> tuple[Any, Any]:
     """Mean and variance at new times, from the rows next to them.
 
     ``near`` holds the distances to the row on the left and on the right, the time of the latter, and whether there is a row on

@@ -28,18 +28,17 @@ from covary.kernels.stationary import Matern12, Matern32, Matern52
 from covary.kernels.wiener import IntegratedWiener
 
 MOST_STATES = 16
-SERIES = 2.0  # below this the incomplete gamma function is a series, above a difference
-TERMS = 22
+SERIES, TERMS = 1.0, 16  # below this the incomplete gamma function is a series of so many terms, above a difference
 
 
 # from a kernel to its equation ----------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Step:
-    """Transition A, process noise Q and prior covariance P at the end of a step: tables of entries, numbers or arrays."""
+    """Transition A, process noise Q and prior covariance P at the end of a step: (..., d, d, lanes)."""
 
-    A: list[list[Any]]
-    Q: list[list[Any]]
-    P: list[list[Any]]
+    A: Any
+    Q: Any
+    P: Any
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -48,9 +47,9 @@ def lower_gamma(k: int, x: Any) -> Any:
     if k == 1:
         return -jnp.expm1(-x)
     small = jnp.minimum(x, SERIES)
-    series = jnp.ones_like(x)
-    for m in range(TERMS, 0, -1):
-        series = 1 + series * small / (k + m)
+    series = jnp.zeros_like(x)
+    for m in range(TERMS, -1, -1):
+        series = factorial(k) / factorial(k + m) + series * small
     total = sum((x**j / factorial(j) for j in range(1, k)), 1.0)
     return jnp.where(x < SERIES, jnp.exp(-small) * small**k / factorial(k) * series, 1 - jnp.exp(-x) * total)
 
@@ -68,7 +67,7 @@ def _scaled_step(kernel: Any, dt: Any, root: float) -> Any:
 
 def _matern12(kernel: Any, t: Any, dt: Any) -> Step:
     tau = _scaled_step(kernel, dt, 1.0)
-    return Step([[jnp.exp(-tau)]], [[lower_gamma(1, 2 * tau)]], [[1.0]])
+    return _made(dt, [[jnp.exp(-tau)]], [[lower_gamma(1, 2 * tau)]], [[1.0]])
 
 
 def _matern32(kernel: Any, t: Any, dt: Any) -> Step:
@@ -77,7 +76,7 @@ def _matern32(kernel: Any, t: Any, dt: Any) -> Step:
     top, p1 = lower_gamma(3, x), e * e * x
     p2 = p1 * tau  # p_k = e^{-x} x^k/k!
     A = [[e * (1 + tau), e * tau], [-e * tau, e * (1 - tau)]]
-    return Step(A, [[top, p2], [p2, top + 2 * p1]], [[1.0, 0.0], [0.0, 1.0]])
+    return _made(dt, A, [[top, p2], [p2, top + 2 * p1]], [[1.0, 0.0], [0.0, 1.0]])
 
 
 def _matern52(kernel: Any, t: Any, dt: Any) -> Step:
@@ -98,33 +97,33 @@ def _matern52(kernel: Any, t: Any, dt: Any) -> Step:
         [p4, top / 3 - 2 / 3 * p4 + 4 / 3 * p3, q23],
         [q13, q23, top + 4 * p3 - 8 / 3 * p2 + 8 / 3 * p1],
     ]
-    return Step(A, Q, [[1.0, 0.0, -1 / 3], [0.0, 1 / 3, 0.0], [-1 / 3, 0.0, 1.0]])
+    return _made(dt, A, Q, [[1.0, 0.0, -1 / 3], [0.0, 1 / 3, 0.0], [-1 / 3, 0.0, 1.0]])
 
 
 def _cosine(kernel: Any, t: Any, dt: Any) -> Step:
     phase = 2 * jnp.pi * dt / jnp.reshape(kernel.period, ())
     c, s = jnp.cos(phase), jnp.sin(phase)
-    return Step([[c, -s], [s, c]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    return _made(dt, [[c, -s], [s, c]], [[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
 
 
 def _constant(kernel: Any, t: Any, dt: Any) -> Step:
-    return Step([[1.0]], [[0.0]], [[1.0]])
+    return _made(dt, [[1.0]], [[0.0]], [[1.0]])
 
 
 def _linear(kernel: Any, t: Any, dt: Any) -> Step:
     w = 1 / jnp.reshape(kernel.lengthscale, ()) ** 2
-    return Step([[1.0, dt], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]], [[w * t * t, w * t], [w * t, w]])
+    return _made(dt, [[1.0, dt], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]], [[w * t * t, w * t], [w * t, w]])
 
 
 def _wiener(kernel: Any, t: Any, dt: Any) -> Step:
-    return Step([[1.0]], [[dt]], [[t]])
+    return _made(dt, [[1.0]], [[dt]], [[t]])
 
 
 def _integrated(kernel: Any, t: Any, dt: Any) -> Step:
     def grown(s: Any) -> list[list[Any]]:
         return [[s**3 / 3, s**2 / 2], [s**2 / 2, s]]
 
-    return Step([[1.0, dt], [0.0, 1.0]], grown(dt), grown(t))
+    return _made(dt, [[1.0, dt], [0.0, 1.0]], grown(dt), grown(t))
 
 
 def _sum(kernel: Sum, t: Any, dt: Any) -> Step:
@@ -134,7 +133,7 @@ def _sum(kernel: Sum, t: Any, dt: Any) -> Step:
 
 def _scaled(kernel: Scaled, t: Any, dt: Any) -> Step:
     inner = _step(kernel.kernel, t, dt)
-    return Step(inner.A, *([[kernel.variance * v for v in row] for row in M] for M in (inner.Q, inner.P)))
+    return Step(inner.A, kernel.variance * inner.Q, kernel.variance * inner.P)
 
 
 def _product(kernel: Product, t: Any, dt: Any) -> Step:
@@ -150,36 +149,37 @@ def _columns(kernel: Columns, t: Any, dt: Any) -> Step:
 
 
 def _all(steps: Any) -> Step:
-    """The product of independent processes: A = A₁⊗A₂, Q = P − A P Aᵀ = Q₁⊗P₂ + (P₁ − Q₁)⊗Q₂, P = P₁⊗P₂."""
+    """The product of independent processes: A = A₁⊗A₂, P = P₁⊗P₂, and Q = P − A P Aᵀ = Q₁⊗P₂ + (P₁ − Q₁)⊗Q₂."""
     first, *rest = steps
     for s in rest:
-        kept = _plus(first.P, first.Q, -1.0)  # A₁P₁A₁ᵀ
-        first = Step(_kron(first.A, s.A), _plus(_kron(first.Q, s.P), _kron(kept, s.Q)), _kron(first.P, s.P))
+        noise = _kron(first.Q, s.P) + _kron(first.P - first.Q, s.Q)
+        first = Step(_kron(first.A, s.A), noise, _kron(first.P, s.P))
     return first
 
 
-def _zero(v: Any) -> bool:
-    return isinstance(v, float) and v == 0
+def _kron(M: Any, N: Any) -> Any:
+    size = M.shape[-2] * N.shape[-2]
+    both = M[..., :, None, :, None, :] * N[..., None, :, None, :, :]
+    return both.reshape(*M.shape[:-3], size, size, M.shape[-1])
 
 
-def _plus(M: list[list[Any]], N: list[list[Any]], sign: float = 1.0) -> list[list[Any]]:
-    return [
-        [a if _zero(b) else sign * b if _zero(a) else a + sign * b for a, b in zip(r, s, strict=True)]
-        for r, s in zip(M, N, strict=True)
-    ]
-
-
-def _kron(M: list[list[Any]], N: list[list[Any]]) -> list[list[Any]]:
-    return [[0.0 if _zero(a) or _zero(b) else a * b for a in row for b in other] for row in M for other in N]
-
-
-def _stacked(blocks: list[list[list[Any]]]) -> list[list[Any]]:
-    total, out, before = sum(len(b) for b in blocks), [], 0
+def _stacked(blocks: list[Any]) -> Any:
+    total, before, rows = sum(b.shape[-2] for b in blocks), 0, []
     for block in blocks:
-        after = total - before - len(block)
-        out += [[0.0] * before + row + [0.0] * after for row in block]
-        before += len(block)
-    return out
+        around = (before, total - before - block.shape[-2])
+        rows.append(jnp.pad(block, [(0, 0)] * (block.ndim - 2) + [around, (0, 0)]))
+        before += block.shape[-2]
+    return jnp.concatenate(rows, -3)
+
+
+def _made(dt: Any, *tables: list[list[Any]]) -> Step:
+    """Tables of entries, numbers or arrays like ``dt``, as arrays with rows and columns before the last axis."""
+
+    def table(M: list[list[Any]]) -> Any:
+        flat = [jnp.broadcast_to(jnp.asarray(v, dt.dtype), dt.shape) for row in M for v in row]
+        return jnp.stack(flat, axis=-2).reshape(*dt.shape[:-1], len(M), len(M), dt.shape[-1])
+
+    return Step(*(table(M) for M in tables))
 
 
 # how each kind is built, and which of its states are added up to f
@@ -258,19 +258,12 @@ def representable(kernel: Any) -> bool:
     return why_not(kernel) is None
 
 
-def _tabled(M: list[list[Any]], like: Any) -> Any:
-    """Entries as one array, rows and columns before the last axis of ``like``."""
-    d = len(M)
-    flat = [jnp.broadcast_to(jnp.asarray(v, like.dtype), like.shape) for row in M for v in row]
-    return jnp.stack(flat, axis=-2).reshape(*like.shape[:-1], d, d, like.shape[-1])
-
-
 def steps(kernel: Any, t: Any, dt: Any) -> tuple[Any, Any]:
     """A and Q of steps of length ``dt`` that end at ``t`` (arrays of one shape): (..., d, d, lanes)."""
     step = _step(kernel, t, dt)
-    return _tabled(step.A, dt), _tabled(step.Q, dt)
+    return step.A, step.Q
 
 
 def prior(kernel: Any, t: Any) -> Any:
     """The prior covariance of the states at ``t``: (..., d, d, lanes)."""
-    return _tabled(_step(kernel, t, jnp.zeros_like(t)).P, t)
+    return _step(kernel, t, jnp.zeros_like(t)).P

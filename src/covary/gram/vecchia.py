@@ -35,8 +35,7 @@ Datta, Banerjee, Finley & Gelfand (2016), Hierarchical nearest-neighbor Gaussian
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -58,81 +57,116 @@ ENTRIES = 2**18  # of the local matrices computed at a time
 KEEP = 2**28  # bytes of local factors that a search keeps from a value to its gradient
 CUT = 1e-10  # of the largest: eigenvalues of new points' covariances below this carry nothing
 
-traces = {"solve": 0, "pull": 0}  # how often each was traced; read by the tests
+traces = {"blocks": 0, "pull": 0}  # how often each was traced; read by the tests
 
 
 def _blocks(kernel: Any, X: Inputs, jitter: Any) -> Any:
-    """The local matrices of K, (rows, k + 1, k + 1), with their diagonals raised by fractions of themselves."""
+    """The local matrices of K, (rows, k + 1, k + 1), with their diagonals raised by fractions of themselves, if any."""
     K = jax.vmap(lambda x: kernel.block(x, x))(X)
-    return K + jitter * jnp.eye(K.shape[-1], dtype=K.dtype) * K
-
-
-def _noisy(kernel: Any, X: Inputs, noise: Any, there: Any, jitter: Any) -> Any:
-    """The local matrices of K + S; absent neighbours are independent of everything and of variance one."""
-    both = there[:, :, None] & there[:, None, :]
-    own = jnp.where(there, noise, 1.0)[:, :, None] * jnp.eye(noise.shape[1], dtype=noise.dtype)
-    return jnp.where(both, _blocks(kernel, X, jitter), 0.0) + own
-
-
-def _triangular(L: Any, B: Any, trans: int = 0) -> Any:
-    return jax.scipy.linalg.solve_triangular(L, B[..., None], lower=True, trans=trans)[..., 0]
-
-
-@partial(jax.jit, static_argnames="keep")
-def _solve_local(kernel: Any, X: Inputs, noise: Any, there: Any, jitter: Any, keep: bool) -> tuple[Any, Any, Any, Any]:
-    """Weights b, variances d, the least pivot of every local factor, and the factors themselves if they are to be kept."""
-    traces["solve"] += 1
-    C = _noisy(kernel, X, noise, there, jitter)
-    L = jnp.linalg.cholesky(C[:, :-1, :-1])
-    half = _triangular(L, C[:, :-1, -1])
-    pivots = jnp.min(jnp.diagonal(L, axis1=1, axis2=2), axis=1) ** 2
-    return _triangular(L, half, 1), C[:, -1, -1] - (half**2).sum(1), pivots, L if keep else None
+    return K if jitter is None else K + jitter * jnp.eye(K.shape[-1], dtype=K.dtype) * K
 
 
 @jax.jit
-def _pull_local(
-    kernel: Any, X: Inputs, noise: Any, there: Any, jitter: Any, held: tuple[Any, Any, Any], Y: Any, omega: Any, level: Any
-) -> tuple[Any, Any]:
-    """The gradient of F (see the module's text) over the kernel's parameters and over the noise, (rows, k + 1)."""
-    traces["pull"] += 1
-    b, d, L = held
-    if L is None:
-        L = jnp.linalg.cholesky(_noisy(kernel, X, noise, there, jitter)[:, :-1, :-1])
-    e = Y[:, -1] - jnp.einsum("rk,rkc->rc", b, Y[:, :-1])
+def _noisy(kernel: Any, X: Inputs, noise: Any, there: Any, jitter: Any) -> tuple[Any, Any, Any]:
+    """The local matrices of K + S: among neighbours, with the row in question, its own variance.
+
+    Absent neighbours are independent of everything and of variance one.
+    """
+    traces["blocks"] += 1
+    both = there[:, :, None] & there[:, None, :]
+    own = jnp.where(there, noise, 1.0)[:, :, None] * jnp.eye(noise.shape[1], dtype=noise.dtype)
+    C = jnp.where(both, _blocks(kernel, X, jitter), 0.0) + own
+    return C[:, :-1, :-1], C[:, :-1, -1], C[:, -1, -1]
+
+
+def _local(kernel: Any, X: Inputs, noise: Any, there: Any, jitter: Any) -> tuple[np.ndarray, Any, Any]:
+    """The local Cholesky factors, what else the local matrices hold; ``NotPositiveDefinite`` if one has no factor.
+
+    The factors are NumPy's: the compiled ones share one pool of threads, and two callers at once wait for each other for
+    ever (seen with jaxlib 0.10.2).
+    """
+    C, cross, own = _noisy(kernel, X, noise, there, jitter)
+    try:
+        return np.linalg.cholesky(np.asarray(C)), cross, own
+    except np.linalg.LinAlgError:
+        raise NotPositiveDefinite("gram.Vecchia: K + noise has no Cholesky factor among some row's neighbours.") from None
+
+
+def _forward(L: Any, B: Any) -> Any:
+    """L⁻¹ B for every local factor: (rows, k, k) and (rows, k)."""
+
+    def step(j: Any, x: Any) -> Any:
+        row = jax.lax.dynamic_index_in_dim(L, j, 1, False)  # x is B from j on: the row ends at j
+        known = (jnp.where(jnp.arange(L.shape[1]) < j, row, 0.0) * x).sum(1)
+        at = jax.lax.dynamic_index_in_dim(x, j, 1, False) - known
+        return jax.lax.dynamic_update_index_in_dim(x, at / jax.lax.dynamic_index_in_dim(row, j, 1, False), j, 1)
+
+    return jax.lax.fori_loop(0, L.shape[1], step, B)
+
+
+def _backward(L: Any, B: Any) -> Any:
+    """L⁻ᵀ B, by rows of L as well."""
+    k = L.shape[1]
+
+    def step(i: Any, x: Any) -> Any:
+        j = k - 1 - i
+        row = jax.lax.dynamic_index_in_dim(L, j, 1, False)
+        at = jax.lax.dynamic_index_in_dim(x, j, 1, False) / jax.lax.dynamic_index_in_dim(row, j, 1, False)
+        x = x - jnp.where(jnp.arange(k) < j, row, 0.0) * at[:, None]
+        return jax.lax.dynamic_update_index_in_dim(x, at, j, 1)
+
+    return jax.lax.fori_loop(0, k, step, B)
+
+
+@jax.jit
+def _solve_local(L: Any, cross: Any, own: Any) -> tuple[Any, Any, Any]:
+    """Weights b, variances d, and the least pivot of every local factor."""
+    half = _forward(L, cross)
+    pivots = jnp.min(jnp.diagonal(L, axis1=1, axis2=2), axis=1) ** 2
+    return _backward(L, half), own - (half**2).sum(1), pivots
+
+
+@jax.jit
+def _sides(there: Any, b: Any, d: Any, L: Any, Y: Any, omega: Any, level: Any) -> tuple[Any, Any]:
+    """The two sides w and v of the local cotangents (see the module's text)."""
+    e = Y[:, -1] - (b[:, :, None] * Y[:, :-1]).sum(1)
     g = 2 * omega * e / d[:, None]
-    a = _triangular(L, _triangular(L, jnp.einsum("rkc,rc->rk", Y[:, :-1], g)), 1)
+    a = _backward(L, _forward(L, (Y[:, :-1] * g[:, None, :]).sum(2)))
     one = jnp.ones((len(b), 1), b.dtype)
     v = jnp.where(there, jnp.concatenate([-b, one], 1), 0.0)
     w = (level / d - (omega * e**2).sum(1) / d**2)[:, None] * v
-    w = w - jnp.where(there, jnp.concatenate([a, 0 * one], 1), 0.0)
-    return jax.vjp(lambda k: _blocks(k, X, jitter), kernel)[1](w[:, :, None] * v[:, None, :])[0], w * v
+    return w - jnp.where(there, jnp.concatenate([a, 0 * one], 1), 0.0), v
+
+
+@jax.jit
+def _pull_local(kernel: Any, X: Inputs, jitter: Any, w: Any, v: Any) -> Any:
+    """The gradient over the kernel's parameters; compiled apart from the sides, which would else be computed per entry."""
+    traces["pull"] += 1
+    return jax.vjp(lambda k: _blocks(k, X, jitter), kernel)[1](w[:, :, None] * v[:, None, :])[0]
 
 
 class VecchiaFactor(AbstractFactor):
-    """R = UᵀD⁻¹U, with U sparse; rows of U in the order of the neighbourhoods."""
+    """R = UᵀD⁻¹U, with U sparse; columns of U in the order of the neighbourhoods, and a row for every term there is."""
 
-    def __init__(self, order: np.ndarray, below: sparse.csr_array, d: np.ndarray, sites: Noise, basis: Any = None) -> None:
-        self.order, self.below, self.d, self.sites, self.basis = order, below, d, sites, basis
-
-    def _whiten(self, B: np.ndarray) -> np.ndarray:
-        """U B, in the order of the neighbourhoods."""
-        ordered = B[self.order]
-        return ordered - self.below @ ordered
-
-    def _back(self, B: np.ndarray) -> np.ndarray:
-        """Uᵀ B, as the rows came."""
-        out = np.empty_like(B)
-        out[self.order] = B - self.below.T @ B
-        return out
+    def __init__(self, order: np.ndarray, terms: np.ndarray, below: Any, d: np.ndarray, sites: Noise, basis: Any) -> None:
+        self.order, self.terms, self.below, self.d, self.sites, self.basis = order, terms, below, d, sites, basis
+        self.scale = len(order) / len(terms)  # a thinned sum stands for the whole
+        self.held: tuple[Any, Any] = None, ()  # the weights, and the local factors batch by batch where they are kept
 
     def _solve(self, B: np.ndarray) -> np.ndarray:
-        return self._back(self._whiten(B) / (self.d if B.ndim == 1 else self.d[:, None]))
+        ordered = B[self.order]
+        e = (ordered[self.terms] - self.below @ ordered) * (self.scale / (self.d if B.ndim == 1 else self.d[:, None]))
+        back = -(self.below.T @ e)
+        back[self.terms] += e
+        out = np.empty_like(B)
+        out[self.order] = back
+        return out
 
     def covariance_times(self, B: np.ndarray) -> np.ndarray:
         """R⁻¹ B: two sparse triangular solves."""
         from scipy.sparse.linalg import spsolve_triangular
 
-        U = sparse.csr_array(sparse.eye_array(len(self.d), dtype=self.d.dtype) - self.below)
+        U = sparse.csr_array(sparse.eye_array(len(self.d)) - self.below)
         half = spsolve_triangular(U.T.tocsr(), B[self.order], lower=False, unit_diagonal=True)
         half = spsolve_triangular(U, self.d[:, None] * half, lower=True, unit_diagonal=True)
         out = np.empty_like(half)
@@ -140,11 +174,14 @@ class VecchiaFactor(AbstractFactor):
         return out
 
     def _logdet(self) -> float:
-        return float(np.log(self.d).sum())
+        return self.scale * float(np.log(self.d).sum())
 
     def _inverse_diagonal(self) -> np.ndarray:
-        out = np.empty_like(self.d)
-        out[self.order] = 1 / self.d + self.below.power(2).T @ (1 / self.d)
+        precise = self.scale / self.d
+        ordered = self.below.power(2).T @ precise
+        ordered[self.terms] += precise
+        out = np.empty_like(ordered)
+        out[self.order] = ordered
         return out
 
     def _variance(self) -> np.ndarray:
@@ -171,6 +208,10 @@ class VecchiaBound(AbstractBound):
         self._search: Search | None = None
         self._latest: VecchiaFactor | None = None
         n, k = settled.sets.shape
+        self.terms = np.arange(n)
+        if gram.terms is not None and gram.terms < n:  # evenly along the order, from coarse rows to fine ones
+            start = np.random.default_rng(gram.seed).random()
+            self.terms = ((np.arange(gram.terms) + start) * (n / gram.terms)).astype(int)
         check_memory("gram.Vecchia", 8 * n * k * X.x.dtype.itemsize, "ask for fewer neighbours, or use fewer rows")
 
     # batches of local problems ----------------------------------------------------------------------------------
@@ -208,11 +249,16 @@ class VecchiaBound(AbstractBound):
     def _bare(self) -> Any:
         return cast(without_marks(self.kernels[0]), self.X.x.dtype)
 
+    def _jitter(self, rows: int, *more: float) -> np.ndarray | None:
+        """The fraction added to every entry of a local diagonal; None where there is none."""
+        level = self.gram.jitter
+        return None if level == 0 else np.append(np.full(rows, level), more).astype(self.X.x.dtype)
+
     @property
     def _index(self) -> np.ndarray:
         """The rows of X in every local problem: the neighbours, then the row itself."""
-        order, sets = self.settled.order, self.settled.sets
-        return np.column_stack([np.where(sets >= 0, order[sets], -1), order])
+        order, sets = self.settled.order, self.settled.sets[self.terms]
+        return np.column_stack([np.where(sets >= 0, order[sets], -1), order[self.terms]])
 
     # the contract -----------------------------------------------------------------------------------------------
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> VecchiaFactor:
@@ -221,31 +267,34 @@ class VecchiaBound(AbstractBound):
                 "gram.Vecchia", f"sites of kind {type(sites).__name__} are not supported", "use gram=LowRank(...) or Dense()"
             )
         noise, bare = np.asarray(sites.variance, self.X.x.dtype), self._bare
-        jitter = np.asarray(self.gram.jitter, self.X.x.dtype)
-        n, k = self.settled.sets.shape
+        jitter = self._jitter(self.settled.sets.shape[1] + 1)
+        n, k = len(self.terms), self.settled.sets.shape[1]
         keep = self.keep and n * k * k * noise.itemsize <= KEEP
 
         def work(span: tuple[int, int], X: Inputs, there: np.ndarray, rows: np.ndarray) -> Any:
-            b, d, pivots, L = _solve_local(bare, X, noise[rows], there, jitter, keep)
-            m = span[1] - span[0]
-            return np.asarray(b)[:m], np.asarray(d)[:m], np.asarray(pivots)[:m], None if L is None else np.asarray(L)
+            L, cross, own = _local(bare, X, noise[rows], there, jitter)
+            b, d, pivots = (np.asarray(v)[: span[1] - span[0]] for v in _solve_local(L, cross, own))
+            return b, d, pivots, L if keep else None
 
-        b, d, pivots, L = zip(*self._each(work, self._index), strict=True)
+        try:
+            b, d, pivots, L = zip(*self._each(work, self._index), strict=True)
+        except NotPositiveDefinite:
+            raise NotPositiveDefinite(self._why(noise)) from None
         b, d, pivots = np.concatenate(b), np.concatenate(d), np.concatenate(pivots)
         level = float(tiles.diag(self.kernels[0], self.X).max()) + float(noise.max())
         least = np.finfo(noise.dtype).eps * max(10.0, k**0.5) * level
         worst = np.minimum(d, np.minimum(pivots, level))
         if not (worst > least).all():
-            raise NotPositiveDefinite(self._why(noise, float(jitter), int((~(worst > least)).sum())))
-        sets = np.where(self.settled.sets >= 0, self.settled.sets, np.arange(n, dtype=np.int32)[:, None])
-        below = sparse.csr_array((b.ravel(), sets.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
-        factor = VecchiaFactor(self.settled.order, below, d, sites, self.basis)
-        factor.held = (b, L if keep else (None,) * len(L))  # type: ignore[attr-defined]
+            raise NotPositiveDefinite(self._why(noise))
+        sets = np.maximum(self.settled.sets[self.terms], 0)  # absent neighbours have no weight
+        below = sparse.csr_array((b.ravel(), sets.ravel(), np.arange(0, n * k + 1, k)), shape=(n, self.X.rows))
+        factor = VecchiaFactor(self.settled.order, self.terms, below, d, sites, self.basis)
+        factor.held = b, L
         factor.jitter = self.gram.jitter
         self._latest = factor
         return factor
 
-    def _why(self, noise: np.ndarray, jitter: float, rows: int) -> str:
+    def _why(self, noise: np.ndarray) -> str:
         """The likely cause of local matrices that cannot be factorised, in one sentence."""
         unique = len(np.unique(np.asarray(self.X.x), axis=0))
         cause = "the kernel may not be positive definite, or a length-scale is far too long for these inputs"
@@ -254,8 +303,8 @@ class VecchiaBound(AbstractBound):
         elif noise.min() < 1e-10:
             cause = f"the noise variance is only {noise.min():.1e}"
         return (
-            f"gram.Vecchia: K + noise is not positive definite among the neighbours of {rows} of {self.X.rows} rows (jitter "
-            f"{jitter:.0e}): {cause}; raise the noise variance, merge repeated rows, or give Vecchia(..., jitter=1e-8)."
+            f"gram.Vecchia: K + noise is not positive definite among some row's neighbours (jitter {self.gram.jitter:g}): "
+            f"{cause}; raise the noise variance, merge repeated rows, or give Vecchia(..., jitter=1e-8)."
         )
 
     def pull(self, factor: Any, shift: Any, alpha: Any, bars: Bars, *, consume: bool = False) -> Pulled:
@@ -282,18 +331,22 @@ class VecchiaBound(AbstractBound):
     def _pull(self, factor: Any, Y: np.ndarray, omega: np.ndarray, level: float) -> tuple[Any, np.ndarray]:
         """The gradient of F over the kernel and over the noise of every row."""
         dtype = self.X.x.dtype
-        Y, omega, strength = Y.astype(dtype, copy=False), omega.astype(dtype), np.asarray(level, dtype)
-        noise, bare, jitter = np.asarray(factor.spread, dtype), self._bare, np.asarray(self.gram.jitter, dtype)
+        Y, omega = Y.astype(dtype, copy=False), (factor.scale * omega).astype(dtype)
+        noise, bare, strength = np.asarray(factor.spread, dtype), self._bare, np.asarray(factor.scale * level, dtype)
+        jitter = self._jitter(self.settled.sets.shape[1] + 1)
         (b, kept), d, index = factor.held, factor.d, self._index
-        size = self._size(*self.settled.sets.shape)
+        size = self._size(*b.shape)
 
         def work(span: tuple[int, int], X: Inputs, there: np.ndarray, rows: np.ndarray) -> Any:
             m, short = span[1] - span[0], len(rows) - (span[1] - span[0])
             held = np.pad(b[slice(*span)], ((0, short), (0, 0))), np.pad(d[slice(*span)], (0, short), constant_values=1.0)
-            there[m:] = False  # what was padded counts for nothing
             L = kept[span[0] // size]
-            bar, own = _pull_local(bare, X, noise[rows], there, jitter, (*held, L), Y[rows], omega, strength)
-            return jax.tree_util.tree_map(np.asarray, bar), np.asarray(own)[:m]
+            if L is None:
+                L = _local(bare, X, noise[rows], there, jitter)[0]
+            there[m:] = False  # what was padded counts for nothing
+            w, v = _sides(there, *held, L, Y[rows], omega, strength)
+            bar = _pull_local(bare, X, jitter, w, v)
+            return jax.tree_util.tree_map(np.asarray, bar), (np.asarray(w) * np.asarray(v))[:m]
 
         bars, own = zip(*self._each(work, index), strict=True)
         own = np.concatenate(own)
@@ -313,12 +366,12 @@ class VecchiaBound(AbstractBound):
         index = np.pad(near, ((0, 0), (0, short)), constant_values=-1)
         dtype, bare = self.X.x.dtype, self._bare
         noise = np.append(np.asarray(factor.spread, dtype), 0.0).astype(dtype)
-        jitter = np.append(np.full(index.shape[1], self.gram.jitter), 0.0).astype(dtype)
+        jitter = self._jitter(index.shape[1], 0.0)
         index = np.column_stack([index, np.full(len(near), self.X.rows)])
 
         def work(span: tuple[int, int], inputs: Inputs, there: np.ndarray, rows: np.ndarray) -> Any:
             m = span[1] - span[0]
-            b, d, _, _ = _solve_local(bare, inputs, noise[rows], there, jitter, False)
+            b, d, _ = _solve_local(*_local(bare, inputs, noise[rows], there, jitter))
             return np.asarray(b)[:m, : near.shape[1]], np.asarray(d)[:m]
 
         b, d = zip(*self._each(work, index, X), strict=True)
@@ -400,6 +453,8 @@ class Vecchia(AbstractGram):
         Seed of the ordering, where :meth:`prepare` is not told another.
     settled
         The order and the neighbours, as :meth:`prepare` leaves them.
+    terms
+        How many of the n conditionals the evidence adds up (and scales by n over their number); None for all of them.
 
     References
     ----------
@@ -421,9 +476,21 @@ class Vecchia(AbstractGram):
     jitter: float = static(0.0)
     seed: int = static(0)
     settled: Neighbourhoods | None = static(None)
+    terms: int | None = static(None)
+
+    thins: ClassVar[bool] = True
+
+    def thinned(self, terms: int, *, key: int = 0) -> Vecchia:
+        """The same with so many terms of its evidence, taken evenly along the order: an estimate for a coarse search."""
+        return self.replace(terms=int(terms), seed=key)
 
     def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[Vecchia, Data]:
-        """The same with order and neighbours settled for the model's present length-scales, and the data as they are."""
+        """The same with order and neighbours settled for the model's present length-scales, and the data as they are.
+
+        One that is settled for these inputs stays as it is; ``gram.replace(settled=None)`` forgets.
+        """
+        if self.settled is not None and self.settled.fits(data.X):
+            return self, data
         settled = settle(model.prior.kernels, data.X, self.neighbours, self.ordering, key)
         return self.replace(seed=key, settled=settled), data
 

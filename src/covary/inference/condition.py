@@ -13,6 +13,7 @@ from covary.gram.base import AbstractBound, AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
 from covary.inference.exact import Exact
+from covary.inference.svgp import SVGP
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.softmax import Softmax
 from covary.model import Model
@@ -31,16 +32,20 @@ def bind(who: str, model: Any, data: Any, gram: AbstractGram, workspace: dict[st
     return gram.bind(model.prior.kernels, data.X, model.prior.basis, workspace)
 
 
-def check_dense(who: str, model: Any, data: Data) -> None:
-    """Refuse what cannot fit: the n × n buffers that a likelihood needs at its peak."""
+def dense_buffers(model: Any) -> int:
+    """How many n × n buffers a likelihood needs at its peak."""
     latents, kernels = model.likelihood.latents, len(model.prior.kernels)
     if isinstance(model.likelihood, Gaussian):
-        buffers = 2
-    elif isinstance(model.likelihood, Softmax):
-        buffers = kernels + 3 * latents + 2
-    else:
-        buffers = kernels + (4 if latents == 1 else 4 * latents**2)
-    check_memory(who, buffers * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
+        return 2
+    if isinstance(model.likelihood, Softmax):
+        return kernels + 3 * latents + 2
+    return kernels + (4 if latents == 1 else 4 * latents**2)
+
+
+def check_dense(who: str, model: Any, data: Data) -> None:
+    """Refuse what cannot fit."""
+    needed = dense_buffers(model) * data.rows**2 * data.dtype.itemsize
+    check_memory(who, needed, "use fewer rows or an approximation such as LowRank(...)")
 
 
 def as_model(value: Any) -> Any:
@@ -86,7 +91,9 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     array([0.54])
     """
     gram, data = settled(model, data, gram)
+    start = getattr(model, "start", None) if isinstance(inference, SVGP) else None
     model = as_model(model)
     bound = bind("condition", model, data, gram)
     with precision(data.dtype), blas_threads(data.rows):
-        return Posterior(model, data, bound, inference.solve(model, data, bound))
+        solved = inference.solve(model, data, bound, memory=start)
+        return Posterior(model, data, solved.extra.get("bound", bound), solved)

@@ -5,9 +5,14 @@ For one latent function f ~ N(μ, v) and g = log p(y | f),
 .. math:: \partial_\mu E g = E[g\,(f - \mu)]/v,\qquad \partial_v E g = E[g\,((f-\mu)^2/v - 1)]/2v ,
 
 which are E g′ and ½ E g″ (Opper & Archambeau 2009) but need no slopes of g and hold for those with a bend. They are sums over
-nodes; Gaussian noise, also where its level varies with the inputs, has closed forms. The softmax is averaged over nodes of a
-product rule for two and three classes, over 256 fixed quasi-random points and their mirror images for more; the bound is then
-exactly that of the average over these points, and differs from the true one by less than a thousandth of a nat a row.
+nodes; Gaussian noise, also where its level varies with the inputs, has closed forms. For the softmax,
+
+.. math:: E \log\textstyle\sum_c e^{f_c} = E \max_c (f_c + \gamma_c) - 0.5772\ldots
+    = \int \Bigl(1[x > 0] - \prod_c E\exp(-e^{f_c - x})\Bigr)\,dx - 0.5772\ldots
+
+with independent Gumbel variables γ_c: integrals over one variable each, whatever the number of classes (errors of about 1e-6,
+1e-4 where latent standard deviations exceed five). Other likelihoods of several functions are averaged over fixed quasi-random
+points.
 """
 
 from __future__ import annotations
@@ -35,7 +40,8 @@ from covary.likelihoods.softmax import Softmax
 
 LEAST = 1e-150  # the least standard deviation
 REACH, PANELS, NODES = 8.0, 6, 8  # of the nodes for likelihoods with a sharp peak
-PRODUCT, POINTS = 24, 256  # nodes per dimension for three classes, and points for more
+TAILS, SPACING = (6.5, 3.7, 20.0), 0.6  # of the integral for classes: standard deviations, Gumbel's two ends, its step
+POINTS = 256  # quasi-random points, without their mirror images
 CHUNK = 2**21  # numbers held at once
 
 
@@ -124,7 +130,7 @@ def _count(likelihood: Any) -> int:
     """How many nodes a row has, about."""
     if likelihood.latents == 1:
         return 4 * PANELS * NODES
-    return {2: AVERAGE, 3: PRODUCT**2}.get(likelihood.latents, 2 * POINTS)
+    return 60 * 16 if isinstance(likelihood, Softmax) else 2 * POINTS
 
 
 # one latent function ------------------------------------------------------------------------------------------------------
@@ -203,25 +209,27 @@ def _heteroscedastic(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance:
 
 
 def _softmax(likelihood: Softmax, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expected:
-    """μ_y − E log Σ e^f, slopes 1[y = c] − E π_c and −½ E π_c(1 − π_c)."""
-    C = likelihood.classes
-    if C <= 3:
-        f, weight, z = _differences(mean, variance)
-    else:
-        f, weight, z = _points(mean, variance)
-    top = f.max(2, keepdims=True)
-    pi = np.exp(f - top)
-    total = pi.sum(2, keepdims=True)
-    pi /= total
-    at = y.astype(int)
-    each = f[np.arange(len(y)), :, at] - (np.log(total) + top)[:, :, 0]
-    value = each @ weight
-    first = likelihood.targets(y) - np.einsum("nsc,s->nc", pi, weight)
-    if z is None:
-        second = -0.5 * np.einsum("nsc,s->nc", pi * (1 - pi), weight)
-    else:  # the slope of the average over these very points
-        second = -0.5 * np.einsum("nsc,sc->nc", pi, weight[:, None] * z) / np.sqrt(np.maximum(variance, LEAST**2))
-    return Expected(value, first, second)
+    """μ_y − E log Σ e^f by the integral above; its slopes are those of the sum over nodes, E π_c and ½ E π_c(1 − π_c)."""
+    sd = np.maximum(np.sqrt(variance), LEAST)
+    widest = float(sd.max(initial=0.0))
+    z, weight = quadrature.hermite(16 if widest < 2 else 32 if widest < 4 else 64)
+    low, high = (mean - TAILS[0] * sd).max(1) - TAILS[1], (mean + TAILS[0] * sd).max(1) + TAILS[2]
+    count = int(np.ceil(float((high - low).max()) / SPACING)) + 1
+    step = (high - low) / (count - 1)
+    x = low[:, None] + step[:, None] * np.arange(count)
+    f = mean[:, :, None] + sd[:, :, None] * z
+    t = np.exp(np.minimum(f[:, :, None, :] - x[:, None, :, None], 600.0))
+    e = np.exp(-t)
+    log_below = np.log(np.maximum(e @ weight, 1e-300))  # of every class alone
+    t *= e
+    all_below = log_below.sum(1)
+    others = np.exp(all_below[:, None] - log_below) * step[:, None, None]
+    value = high - step * np.exp(all_below).sum(1) - np.euler_gamma  # nothing is left at the low end, all at the high one
+    value += 0.5 * step * np.exp(all_below[:, -1])
+    first = ((t @ weight) * others).sum(2)
+    second = ((t @ (weight * z)) * others).sum(2) / (2 * sd)
+    at = np.arange(len(y)), y.astype(int)
+    return Expected(mean[at] - value, likelihood.targets(y) - first, -second)
 
 
 def _several(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expected:
@@ -232,24 +240,6 @@ def _several(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndar
     first = found.first.reshape(shape)
     second = 0.5 * np.einsum("nsc,sc->nc", first, weight[:, None] * z) / np.sqrt(np.maximum(variance, LEAST**2))
     return Expected(found.log_prob.reshape(shape[:2]) @ weight, np.einsum("nsc,s->nc", first, weight), second)
-
-
-def _differences(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, None]:
-    """Nodes of a product rule over the differences from the last of two or three functions, which stands at zero."""
-    d, last = mean[:, :-1] - mean[:, -1:], variance[:, -1]
-    z, weight = quadrature.hermite(AVERAGE if mean.shape[1] == 2 else PRODUCT)
-    root = np.sqrt(np.maximum(variance[:, 0] + last, LEAST**2))
-    if mean.shape[1] == 2:
-        f = np.zeros((len(d), len(z), 2))
-        f[:, :, 0] = d + root[:, None] * z
-        return f, weight, None
-    down = last / root
-    rest = np.sqrt(np.maximum(variance[:, 1] + last - down * down, 0.0))
-    first, second = (v.ravel() for v in np.meshgrid(z, z, indexing="ij"))
-    f = np.zeros((len(d), len(first), 3))
-    f[:, :, 0] = d[:, :1] + root[:, None] * first
-    f[:, :, 1] = d[:, 1:] + down[:, None] * first + rest[:, None] * second
-    return f, np.outer(weight, weight).ravel(), None
 
 
 def _points(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

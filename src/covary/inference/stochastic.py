@@ -24,6 +24,7 @@ from covary.inference.whitened import Whitened, WhitenedBound
 from covary.likelihoods.gaussian import Gaussian
 
 FEWEST, MOST, PASSES = 1500, 10_000, 30  # steps of training, and the passes over the data between the two
+HELD = 10  # rows for every inducing input that q remembers
 SAVED = 30.0  # seconds between two checkpoints
 
 
@@ -77,6 +78,7 @@ class Training:
         spread = self.Z.x.std(0)
         self.unit = np.where(spread > 0, spread, 1.0)
         self.batch = min(how.batch_size, n)
+        self.natural = how.natural or min(1.0, self.batch / (HELD * self.Z.rows))
         self.total = how.steps or int(np.clip(PASSES * n / self.batch, FEWEST, MOST))
         lower, upper = packing.box() if box is None else box
         free = np.full(self.Z.x.size, np.inf)
@@ -126,15 +128,15 @@ class Training:
             except NotPositiveDefinite:
                 x, moments = (x + before) / 2, (np.zeros_like(x), state.second)
         seen = run.visit(state.q)
-        gradient, inducing = run.gradient(state.q, seen)
+        gradient, inducing = run.gradient(seen, inputs=self.moving)
         size = self.packing.size
-        slope = np.concatenate([self.packing.pull(run.model, gradient), (inducing * self.unit).ravel()])
+        slope = np.concatenate([self.packing.pull(run.model, gradient), np.zeros(self.Z.x.size)])
         extra = 0.0
         if self.priors is not None:
             extra, more = self.priors.log_prob_and_grad(self.packing, run.model)
             slope[:size] += more
-        if not self.moving:
-            slope[size:] = 0.0
+        if self.moving:
+            slope[size:] = (inducing * self.unit).ravel()
         t = state.step + 1
         first, second = 0.9 * moments[0] + 0.1 * slope, 0.999 * moments[1] + 0.001 * slope**2
         move = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-12)
@@ -146,10 +148,10 @@ class Training:
     def follow(self, run: Run, seen: Seen, decay: float) -> Whitened:
         """q after a share of the natural gradient of this batch, halved where it would lower the batch's own bound."""
         assert seen.target is not None
-        share, gaussian = self.how.natural * decay, isinstance(run.model.likelihood, Gaussian)
+        share, gaussian = self.natural * decay, isinstance(run.model.likelihood, Gaussian)
         for _ in range(10):
-            q = seen.q.towards(seen.target, share)
             try:
+                q = run.centred(seen.q.towards(seen.target, share))
                 _ = q.roots
                 if gaussian or run.visit(q, target=False).value >= seen.value:
                     return q

@@ -28,7 +28,7 @@ from covary.gram.base import AbstractBound
 from covary.inference.base import AbstractInference, Solved
 from covary.inference.stochastic import Trained, Training
 from covary.inference.variational import Run, Seen
-from covary.inference.whitened import Whitened, WhitenedFactor, back_solve, sites_seen
+from covary.inference.whitened import Whitened, WhitenedFactor, sites_seen
 
 SEARCHING = 1e-4  # the tolerance within a search over hyperparameters
 ROUGHLY = 0.05  # how far from settled q may be for its bound to be of use in a search
@@ -44,10 +44,10 @@ def _whole(name: str) -> Any:
 
 
 def _between(name: str) -> Any:
-    def convert(value: Any) -> float:
-        if not 0 < float(value) <= 1:
+    def convert(value: Any) -> float | None:
+        if value is not None and not 0 < float(value) <= 1:
             raise fail("inference.SVGP", f"{name} is {value}", "give a number above 0 and at most 1")
-        return float(value)
+        return None if value is None else float(value)
 
     return convert
 
@@ -65,7 +65,8 @@ class SVGP(AbstractInference):
         The first step of Adam, on the logarithm of positive hyperparameters and in standard deviations of the inducing
         inputs; it falls to zero along a cosine.
     natural
-        The share of a natural-gradient step that is taken at first, falling likewise.
+        The share of a natural-gradient step that is taken at first, falling likewise; by default as large as keeps ten
+        rows in memory for every inducing input.
     max_passes
         The most visits of all rows when q alone is optimised.
     tolerance
@@ -81,7 +82,7 @@ class SVGP(AbstractInference):
     _: KW_ONLY
     steps: int | None = static(None, convert=_whole("steps"))
     rate: float = static(0.02, convert=_between("rate"))
-    natural: float = static(0.1, convert=_between("natural"))
+    natural: float | None = static(None, convert=_between("natural"))
     max_passes: int = static(200, convert=_whole("max_passes"))
     tolerance: float = static(1e-7)
 
@@ -103,9 +104,7 @@ class SVGP(AbstractInference):
     def _solved(run: Run, q: Whitened, seen: Seen, status: str, steps: int) -> Solved:
         latent, own, rest = seen.mean, seen.own, seen.rest
         nu = seen.first - 2 * seen.second * latent
-        alpha = np.stack(
-            [back_solve(run.bound.roots[run.bound.of(i)], q.means[:, [i]])[:, 0] for i in range(q.means.shape[1])], 1
-        )
+        alpha = np.stack([run.bound.inverses[run.bound.of(i)].T @ m for i, m in enumerate(q.means.T)], axis=1)
         shift, spread = nu, None
         if run.bound.latents == 1:
             latent, own, rest, alpha = latent[:, 0], own[:, 0], rest[:, 0], alpha[:, 0]
@@ -115,7 +114,8 @@ class SVGP(AbstractInference):
         return Solved(factor, shift, alpha, seen.value, status, steps, extra)
 
     def gradient(self, model: Any, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Any:
-        found, inducing = solved.extra["run"].gradient(solved.extra["q"], solved.extra["seen"])
+        learned = getattr(getattr(bound, "gram", None), "learned", True)
+        found, inducing = solved.extra["run"].gradient(solved.extra["seen"], inputs=learned)
         solved.extra["inducing"] = inducing
         return found
 

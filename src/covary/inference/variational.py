@@ -17,20 +17,22 @@ import numpy as np
 
 from covary._checks import NotPositiveDefinite, fail
 from covary.data import Data, Inputs
-from covary.gram.linalg import Lapack
 from covary.inference.base import shaped
 from covary.inference.expected import Rows, expected, expected_pull
 from covary.inference.whitened import Pull, Whitened, WhitenedBound, weighted
 from covary.likelihoods.gaussian import Gaussian
+from covary.likelihoods.softmax import Softmax
 
 CHUNK = 2048  # rows at a time where all are visited
+NEAR, MIXED = 1.0, 8  # how short steps must be, in standard deviations of the rows, to be mixed, and how many of them
+FLAT = 1e-12  # gains of the bound, relatively, that are none
 KEPT = 2**28  # bytes of features that are kept from one visit to the next
 
 
 @dataclass
 class Seen:
     """One visit of the rows at one q: latent means without the prior's, the two parts of the variances, slopes, the sum
-    of expected log likelihoods, and where the natural gradient points."""
+    of expected log likelihoods, where the natural gradient points, and C⁻¹A where there is but one chunk of rows."""
 
     q: Whitened
     mean: np.ndarray
@@ -40,6 +42,7 @@ class Seen:
     second: np.ndarray
     fit: float
     target: Whitened | None
+    halves: list[Any] | None = None
     moved: float = np.inf
 
     @property
@@ -88,11 +91,11 @@ class Run:
         fit = 0.0
         for start in range(0, n, CHUNK):
             part, features = slice(start, start + CHUNK), self.features(start)
-            for i in range(L):
+            halves = [q.halves(features[bound.of(i)][0], i) for i in range(L)]
+            for i, B in enumerate(halves):
                 A, prior = features[bound.of(i)]
-                mean[part, i] = A.T @ q.means[:, i]
+                mean[part, i] = q.means[:, i] @ A
                 rest[part, i] = np.maximum(prior - np.einsum("ij,ij->j", A, A), 0.0)
-                B = q.halves(A, i)
                 own[part, i] = np.einsum("ij,ij->j", B, B)
             at = expected(
                 self.model.likelihood, self.rows.take(part), self.prior_mean[part] + mean[part], own[part] + rest[part]
@@ -108,7 +111,7 @@ class Run:
         if not np.isfinite(fit):
             raise NotPositiveDefinite("inference.SVGP: the expected log likelihood is not finite here; use shorter steps.")
         goal = Whitened(shift, tuple(inner)) if target else None
-        return Seen(q, mean, own, rest, first, second, self.scale * fit, goal)
+        return Seen(q, mean, own, rest, first, second, self.scale * fit, goal, halves if n <= CHUNK else None)
 
     def settle(self, q: Whitened | None, tolerance: float, most: int) -> tuple[Whitened, Seen, str, int]:
         """The best q: natural-gradient steps, halved where the bound would fall."""
@@ -120,14 +123,15 @@ class Run:
             return q, seen, "exact", 1
         seen = self.begin(q)
         share, flat, steps, halved = 1.0, 0, 1, False
+        kept: list[tuple[np.ndarray, np.ndarray]] = []
         while steps < most:
             steps += 1
-            try:
-                new = self.visit(short_step(seen, share))
-                rises = new.value >= seen.value - 1e-12 * (1 + abs(seen.value))
-            except NotPositiveDefinite:
-                rises = False
-            if not rises:
+            kept = [*kept, (seen.q.means, seen.target.means)][-MIXED:] if near(seen) else []  # type: ignore[union-attr]
+            new = self.attempt(seen, mixed_step(seen, kept)) if len(kept) > 1 else None
+            if new is None and kept:
+                kept = kept[-1:]
+            new = new or self.attempt(seen, short_step(seen, share))
+            if new is None:
                 share, halved = share / 2, True
                 if share < 1e-10:
                     return seen.q, seen, "converged" if seen.moved < 1e-3 else "stuck: no step raises the bound", steps
@@ -135,12 +139,29 @@ class Run:
             sd = np.sqrt(np.maximum(new.own + new.rest, 1e-300))
             change = np.abs((new.own + new.rest) / np.maximum(seen.own + seen.rest, 1e-300) - 1)
             new.moved = float(max((np.abs(new.mean - seen.mean) / sd).max(), change.max())) / share
-            flat = flat + 1 if new.value - seen.value < 1e-13 * (1 + abs(new.value)) else 0
+            flat = flat + 1 if new.value - seen.value < FLAT * (1 + abs(new.value)) else 0
             seen = new
             if seen.moved < tolerance or flat == 3:
                 return seen.q, seen, "converged", steps
             share, halved = (share if halved else min(1.0, 2 * share)), False
         return seen.q, seen, f"not converged: rows still move by {seen.moved:.0e} standard deviations", steps
+
+    def attempt(self, seen: Seen, q: Whitened) -> Seen | None:
+        """The rows visited at another q, if the bound is no lower there."""
+        try:
+            new = self.visit(self.centred(q))
+            return new if new.value >= seen.value - 1e-12 * (1 + abs(seen.value)) else None
+        except NotPositiveDefinite:
+            return None
+
+    def centred(self, q: Whitened) -> Whitened:
+        """q without what a softmax does not see, the same function added to all: its divergence is less, its fit the same.
+
+        The natural gradient finds that but slowly; where every class has a kernel of its own it is left to it.
+        """
+        if not isinstance(self.model.likelihood, Softmax) or len(self.bound.kernels) > 1:
+            return q
+        return q.with_means(q.means - q.means.mean(1, keepdims=True))
 
     def begin(self, q: Whitened | None) -> Seen:
         """The first visit: at the q given where that is better than the prior, else at the prior."""
@@ -160,13 +181,17 @@ class Run:
                 pass
         return plain
 
-    def gradient(self, q: Whitened, seen: Seen) -> tuple[Any, np.ndarray]:
-        """The gradient of the bound over hyperparameters, in the model's shape, and over Z, at a held q."""
-        pull, n = Pull(self.bound), self.X.rows
+    def gradient(self, seen: Seen, *, inputs: bool = True) -> tuple[Any, Any]:
+        """The gradient of the bound over hyperparameters, in the model's shape, and over Z if asked for, q held."""
+        q, n = seen.q, self.X.rows
+        assert seen.target is not None
+        pull = Pull(self.bound, q, seen.target, inputs)
         for start in range(0, n, CHUNK):
             part, features = slice(start, start + CHUNK), self.features(start)
-            halves = [q.halves(features[self.bound.of(i)][0], i) for i in range(self.bound.latents)]
-            pull.add(q, self.X.take(part), features, halves, seen.first[part], seen.second[part])
+            halves, seen.halves = seen.halves, None
+            if halves is None:
+                halves = [q.halves(features[self.bound.of(i)][0], i) for i in range(self.bound.latents)]
+            pull.add(self.X.take(part), features, halves, seen.first[part], seen.second[part])
         kernel, inducing = pull.finish()
         variance = seen.own + seen.rest
         likelihood = expected_pull(self.model.likelihood, self.rows, self.prior_mean + seen.mean, variance, self.scale)
@@ -181,9 +206,25 @@ def short_step(seen: Seen, share: float) -> Whitened:
     """
     q, goal = seen.q, seen.target
     assert goal is not None
-    mixed = q.towards(goal, share)
-    if share == 1.0 or not goal.proper:
-        return mixed
-    means = (1 - share) * q.means + share * goal.means
-    shift = np.stack([Lapack.full(P) @ means[:, i] for i, P in enumerate(mixed.precision)], axis=1)
-    return Whitened(np.asfortranarray(shift), mixed.precision)
+    between = q.towards(goal, share)
+    return between if share == 1.0 or not goal.proper else between.with_means((1 - share) * q.means + share * goal.means)
+
+
+def near(seen: Seen) -> bool:
+    """Whether the last step was short enough for straight lines to tell of the next ones."""
+    return seen.moved < NEAR and seen.target is not None and seen.target.proper
+
+
+def mixed_step(seen: Seen, kept: list[tuple[np.ndarray, np.ndarray]]) -> Whitened:
+    """The target's precision, and means mixed from the last few steps so that their changes cancel best (Anderson 1965).
+
+    Functions that a likelihood couples are moved one by one by the natural gradient of a q in which they are independent:
+    together they overshoot, or creep.
+    """
+    assert seen.target is not None
+    changes = [goal - here for here, goal in kept]
+    moves = np.stack([(kept[-1][0] - here).ravel() for here, _ in kept[:-1]], axis=1)
+    turns = np.stack([(changes[-1] - change).ravel() for change in changes[:-1]], axis=1)
+    weights = np.linalg.lstsq(turns, changes[-1].ravel(), rcond=1e-10)[0]
+    means = (kept[-1][1].ravel() - (turns + moves) @ weights).reshape(kept[-1][0].shape)
+    return seen.target.with_means(means)

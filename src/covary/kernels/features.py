@@ -45,7 +45,7 @@ from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuad
 
 WHO = "random_features"
 MOST_MONOMIALS, MOST_TERMS = 10_000, 64
-TAPER = 3  # the last of m strata of frequencies holds m⁻³ of the power
+TAPER = 3  # the last of m strata of frequencies holds m⁻³ of the power; 4 and 6 do as well, 1 (equal strata) far worse
 NEGLIGIBLE = 1e-17  # the power of a harmonic, as a part of one, from which a periodic kernel's series is cut off
 
 
@@ -120,7 +120,7 @@ class Features:
     """A feature map: called with inputs (rows, d) it gives the matrix φ of shape (rows, F), in NumPy.
 
     ``count`` is F. If ``exact``, φ(x)·φ(x') is the kernel itself, else an unbiased estimate of it with an error of at
-    most :math:`k(0)\\sqrt{1/m}` from m frequencies.
+    most about :math:`k(0)\\sqrt{1.8/m}` (standard deviation) from m frequencies.
     """
 
     parts: tuple[Part, ...]

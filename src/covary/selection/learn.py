@@ -20,21 +20,24 @@ from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
+from covary.gram.low_rank import LowRank
 from covary.gram.subset import Subset
 from covary.inference.base import AbstractInference
 from covary.inference.condition import as_model, bind, check_dense
 from covary.inference.exact import Exact
+from covary.inference.svgp import SVGP
 from covary.model import Model
 from covary.optimise.clock import Clock, interruptible
 from covary.optimise.lbfgs import lbfgs
 from covary.parameters import Packing
 from covary.selection.journal import Journal, fingerprint
-from covary.selection.levels import Levels
+from covary.selection.levels import Levels, coarse_inference
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
 from covary.selection.search import CLEARLY, FLAT, GAIN, ROUGH, Peak, further_starts, joins, move_inducing, refine, weigh
 from covary.selection.starts import spread_equal, starting_values
+from covary.selection.stochastic import train
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Learned:
     objective: Any = field(repr=False)
     theta: np.ndarray = field(repr=False)
     jitter: float = 0.0
+    start: Any = field(default=None, repr=False)
     recipe: Any = field(default=None, repr=False)
     gram: Any = field(default=None, repr=False)
 
@@ -217,10 +221,14 @@ def _search(
     levels = ladder.sizes
     if len(levels) == 1 or gram.thins or isinstance(gram, Subset):
         ladder.settle(natural)
-    problem = Objective(packing, attached, data, inference, gram, objective, (lower, upper))
+    stochastic = isinstance(inference, SVGP)
+    if stochastic and not isinstance(gram, LowRank):
+        raise fail("learn", f"SVGP is given with gram={type(gram).__name__}", "give gram=LowRank(...) with it")
+    coarsely = coarse_inference(model.likelihood) if stochastic else inference
+    problem = Objective(packing, attached, data, coarsely, gram, objective, (lower, upper))
     rng = np.random.default_rng(key)
     history: list[tuple[int, float]] = []
-    journal = None if checkpoint is None else Journal(checkpoint, _name(model, data, problem, key), packing.size)
+    journal = None if checkpoint is None or stochastic else Journal(checkpoint, _name(model, data, problem, key), packing.size)
 
     def on(rows: int) -> tuple[Any, Callable[[float], None]]:
         function = problem.at(*ladder.at(rows))
@@ -305,10 +313,30 @@ def _search(
         raise CovaryError(
             "learn: the objective is not finite at any start; check the scales of X and y, or give other starting values."
         )
-    if len(levels) > 1:
+    if len(levels) > 1 or stochastic:
         ladder.settle(packing.unpack(best.x))
+    if stochastic:
+        problem = Objective(packing, attached, data, inference, ladder.at(data.rows)[1], objective, (lower, upper))
+        at_last = train(problem, best.x, gram, tie, deadline, checkpoint, key, tracker)
+        seconds = time.monotonic() - began
+        return Learned(
+            at_last.model,
+            at_last.value,
+            at_last.status,
+            len(history) + at_last.steps,
+            seconds,
+            (*levels, data.rows),
+            (*history, *((data.rows, v) for _, v in at_last.history)),
+            tuple(restarts),
+            problem,
+            at_last.theta,
+            0.0,
+            {"q": at_last.q},
+            gram,
+            problem.gram,
+        )
     with blas_threads(levels[-1]):
-        refined = refine(peaks, levels, on, theta0, lower, upper, deadline)
+        refined = refine(peaks, levels, on, theta0, lower, upper, deadline, lambda rows, x: ladder.arrive(rows, packing, x))
     problem.data, problem.gram = ladder.at(levels[-1])
     if getattr(gram, "learned", False) and not deadline.over():
         refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])
@@ -326,6 +354,7 @@ def _search(
         problem,
         refined.x,
         problem.jitter or 0.0,
+        None,
         gram,
         problem.gram,
     )

@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from covary._precision import precision
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.gram.low_rank import LowRank
 from covary.gram.subset import Subset
+from covary.inference.ep import EP
 from covary.inference.exact import Exact
+from covary.inference.laplace import Laplace
+from covary.inference.svgp import SVGP
 from covary.kernels.tiles import tile_size
+from covary.likelihoods.gaussian import Gaussian
+from covary.parameters import POSITIVE
 
 COARSEST = 400  # rows below which there is no coarser level
 ITERATED = 250  # ... where every evaluation iterates: several factorisations each, and fewer fixed costs beside them
@@ -26,6 +32,13 @@ def row_levels(rows: int, coarsest: int = COARSEST) -> tuple[int, ...]:
         return (rows,)
     coarse = max(coarsest, rows // 4)
     return (coarse, rows) if coarse <= 1500 else (max(coarsest, coarse // 4), coarse, rows)
+
+
+def coarse_inference(likelihood: Any) -> Any:
+    """What stands for variational inference on the few rows of a coarse level."""
+    if isinstance(likelihood, Gaussian):
+        return Exact()
+    return Laplace() if likelihood.smooth else EP()
 
 
 class Levels:
@@ -47,6 +60,8 @@ class Levels:
             self.sizes = row_levels(n, coarsest) if coarse else (n,)
         elif coarse and isinstance(gram, Dense):
             self.sizes = row_levels(n, coarsest)
+        elif isinstance(inference, SVGP):
+            self.sizes = row_levels(min(n, DENSE_ROWS // 2), coarsest)
         elif coarse and isinstance(gram, LowRank) and n > 2 * DENSE_ROWS:
             self.sizes = (*row_levels(DENSE_ROWS, coarsest), n)
         elif coarse and gram.thins and n > 4 * TERMS:
@@ -72,3 +87,22 @@ class Levels:
         if dense.tile is None:
             dense = dense.replace(tile=tile_size(data.rows if dense is gram else DENSE_ROWS))
         return part, dense
+
+    def arrive(self, rows: int, packing: Any, theta: np.ndarray) -> np.ndarray | None:
+        """Where to begin on a level whose evidence is of another kind than the one below; None where it is not.
+
+        Few inducing inputs leave something unexplained that a dense subset explains; to begin with it is called noise, so
+        that the noise of the subset, however small, does not end the search before it starts.
+        """
+        gram, data = self.settled or (self.gram, self.data)
+        if not isinstance(gram, LowRank) or rows < data.rows or len(self.sizes) == 1:
+            return None
+        theta, model = theta.copy(), packing.unpack(theta)
+        some = data.X.take(np.sort(self.order[:DENSE_ROWS]))
+        with precision(data.dtype):
+            left = float(gram.bind(model.prior.kernels, some).unexplained().mean())
+        for slot in packing.slots:
+            if slot.paths[0] == "likelihood.variance" and slot.space is POSITIVE:
+                part = slice(slot.start, slot.stop)
+                theta[part] = np.log(np.exp(theta[part]) + left)
+        return theta

@@ -62,6 +62,16 @@ class Tracker:
         self.total += sum(parameters * below + A_LEVEL * here for below, here in pairwise(cost))
         self.done, self.steps, self.start, self.level, self.best, self.fraction = 0.0, 0, 0, 0, -float("inf"), 0.0
 
+    def trained(self, rows: int, step: int, steps: int, value: float) -> None:
+        """Note a step of so many on batches of rows."""
+        if self.callback is None:
+            return
+        begun = min(0.3, self.fraction)
+        fraction = max(self.fraction, min(0.99, begun + (1 - begun) * step / max(steps, 1)))
+        self.fraction, self.steps = fraction, self.steps + 1
+        levels, seconds = (*self.levels, rows), time.monotonic() - self.began
+        self.callback(Progress(rows, levels, len(levels) - 1, 0, self.starts, self.steps, value, seconds, fraction))
+
     def evaluated(self, rows: int, value: float) -> None:
         """Note one evaluation on so many rows."""
         if self.callback is None:

@@ -102,9 +102,20 @@ def _one_peak(a: Result, b: Result, function: Function) -> bool:
 
 
 def refine(
-    peaks: list[Peak], levels: tuple[int, ...], on: Any, theta0: np.ndarray, lower: Any, upper: Any, deadline: Any
+    peaks: list[Peak],
+    levels: tuple[int, ...],
+    on: Any,
+    theta0: np.ndarray,
+    lower: Any,
+    upper: Any,
+    deadline: Any,
+    arrive: Callable[[int, np.ndarray], np.ndarray | None],
 ) -> Result:
-    """Carry the best coarse point and its Hessian up the levels; never end below the plain start."""
+    """Carry the best coarse point and its Hessian up the levels; never end below the plain start.
+
+    ``arrive(rows, theta)`` is where to begin on a level whose evidence is of another kind than the one below, so that the
+    Hessian means nothing there; None where it is of the same kind.
+    """
     best = peaks[0].end
     for below, rows in pairwise(levels):
         if over(deadline):
@@ -113,8 +124,9 @@ def refine(
         function, note = on(rows)
         peak = peaks[0] if len(peaks) == 1 else _promising(peaks, rows / below, function, note)
         common = {"lower": lower, "upper": upper, "tolerance": GAIN, "deadline": deadline, "note": note}
-        if peak.H is None and len(peak.end.x) > MANY:
-            best = lbfgs(function, peak.end.x, **common)
+        elsewhere = arrive(rows, peak.end.x)
+        if elsewhere is not None or (peak.H is None and len(peak.end.x) > MANY):
+            best = lbfgs(function, peak.end.x if elsewhere is None else elsewhere, **common)
         else:
             H = difference_hessian(coarser, peak.end.x, peak.end.gradient, step=1e-2) if peak.H is None else peak.H
             best, _ = quasi_newton(function, peak.end.x, H * (rows / below), **common)

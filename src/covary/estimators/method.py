@@ -1,0 +1,114 @@
+"""``method="auto"``: which way of handling K suits a table, by the rules of one list, and the sentence that says so.
+
+The first rule that fits is taken; ``docs/large_n.md`` prints the same list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from covary._checks import fail
+from covary.data import Data
+from covary.gram.base import AbstractGram
+from covary.gram.dense import Dense
+from covary.gram.low_rank import LowRank
+from covary.gram.markov import Markov
+from covary.gram.state_space import representable
+from covary.gram.subset import Subset
+from covary.gram.vecchia import Vecchia
+from covary.inference.base import AbstractInference
+from covary.inference.ep import EP
+from covary.inference.exact import Exact
+from covary.inference.svgp import SVGP
+from covary.likelihoods.gaussian import Gaussian
+
+EXACT_ROWS = 10_000  # under Gaussian noise; a fit then takes minutes on two cores
+EXACT_OTHERS = 3_000  # under another likelihood: several factorisations for every one of exact inference
+MARKOV_ROWS = 500  # below which a dense factor is as fast
+NEIGHBOURS = 30
+NEIGHBOUR_COLUMNS = 3  # inputs like places, in which near rows tell most
+INDUCING = 500
+MEMORY_SHARE = 0.7  # of what is free that a fit may take
+
+NAMES = ("auto", "exact", "low_rank", "svgp", "vecchia", "markov", "subset")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a table is handled: the gram, the inference, its name, and why."""
+
+    name: str
+    gram: AbstractGram
+    inference: AbstractInference
+    why: str
+
+
+def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInference, *, free: int, given: bool) -> Choice:
+    """What ``method`` stands for with this model and these data.
+
+    Parameters
+    ----------
+    who
+        Whose error messages.
+    method
+        A name of :data:`NAMES`, or a gram.
+    model, data
+        What will be learned from what.
+    inference
+        What the user asked for, or what the likelihood suggests.
+    free
+        Bytes of memory to be had.
+    given
+        Whether the user asked for this inference by name: it is then not exchanged.
+    """
+    if isinstance(method, AbstractGram):
+        return Choice(type(method).__name__, method, inference, "you asked for it")
+    if method not in NAMES:
+        raise fail(who, f"method is {method!r}", f"choose one of {', '.join(map(repr, NAMES))}, or give a gram")
+    if method != "auto":
+        return _named(method, inference)
+    n, gaussian = data.rows, isinstance(model.likelihood, Gaussian)
+    one = model.likelihood.latents == 1
+    dense = need(model, data)
+    why = f"{n:,} rows"
+    markov = data.X.columns == 1 and not data.X.tags and len(model.prior.kernels) == 1 and representable(model.kernel)
+    plain = gaussian or (one and model.likelihood.log_concave)
+    if markov and plain and n > MARKOV_ROWS and not isinstance(inference, SVGP):
+        return Choice("markov", Markov(), inference, f"{why} on one input and a kernel with a state space form: exact in O(n)")
+    limit = EXACT_ROWS if gaussian else EXACT_OTHERS
+    if not isinstance(inference, SVGP) and n <= _rows_for(model, limit) and dense <= MEMORY_SHARE * free:
+        return Choice("exact", Dense(), inference, f"{why} fit in memory ({dense / 2**30:.2g} GiB) and are soon done")
+    if gaussian and isinstance(inference, Exact):
+        if data.X.columns <= NEIGHBOUR_COLUMNS and data.y.ndim == 1:
+            return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{why} on few inputs: each given its nearest neighbours")
+        return Choice("low_rank", LowRank(INDUCING, rule="fitc"), inference, f"{why}: through {INDUCING} inducing inputs")
+    if (given and isinstance(inference, EP)) or (given and not one):
+        return Choice("low_rank", LowRank(INDUCING), inference, f"{why}: {type(inference).__name__} through inducing inputs")
+    return Choice(
+        "svgp",
+        LowRank(INDUCING),
+        SVGP(),
+        f"{why} under a {type(model.likelihood).__name__} likelihood: variational, in batches",
+    )
+
+
+def _named(method: str, inference: AbstractInference) -> Choice:
+    why = "you asked for it"
+    if method == "svgp":
+        return Choice(method, LowRank(INDUCING), SVGP(), why)
+    grams = {"exact": Dense, "low_rank": lambda: LowRank(INDUCING), "vecchia": lambda: Vecchia(NEIGHBOURS), "markov": Markov}
+    grams["subset"] = lambda: Subset(EXACT_OTHERS)
+    return Choice(method, grams[method](), inference, why)
+
+
+def _rows_for(model: Any, limit: int) -> int:
+    """The rows of C coupled functions that cost as much as so many of one: C n³."""
+    return int(limit / model.likelihood.latents ** (1 / 3))
+
+
+def need(model: Any, data: Data) -> int:
+    """Bytes of a dense fit at its peak."""
+    from covary.inference.condition import dense_buffers
+
+    return dense_buffers(model) * data.rows**2 * data.dtype.itemsize

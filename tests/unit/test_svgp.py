@@ -1,0 +1,361 @@
+"""SVGP's expectations, its training on batches, its checkpoints, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+from covary import GP, Data, Model, log_evidence, log_evidence_and_grad
+from covary.gram import Dense, LowRank
+from covary.inference import stochastic
+from covary.inference.expected import Rows, expected, expected_pull
+from covary.inference.svgp import SVGP
+from covary.inference.whitened import Whitened, weighted
+from covary.kernels import Matern52, SquaredExponential
+from covary.likelihoods import (
+    Bernoulli,
+    Binomial,
+    DoubleExponential,
+    Gamma,
+    Gaussian,
+    HeteroscedasticGaussian,
+    NegativeBinomial,
+    Ordinal,
+    Poisson,
+    Softmax,
+    StudentT,
+)
+from covary.means import Constant
+from covary.parameters import Packing, fixed, parameters, set_values
+from covary.selection.priors import Priors, default_priors
+
+RNG = np.random.default_rng(0)
+MEAN, VARIANCE = np.array([[0.4], [-1.0], [2.0], [0.3]]), np.array([[0.3], [4.0], [1e-6], [1.0]])
+ONE = [
+    (Gaussian(0.4), np.array([0.3, -1.0, 2.5, 0.0])),
+    (Bernoulli("probit"), np.array([1.0, 0.0, 1.0, 0.0])),
+    (Bernoulli("logit"), np.array([1.0, 0.0, 1.0, 0.0])),
+    (Binomial(), np.array([[1.0, 4.0], [3.0, 3.0], [0.0, 2.0], [5.0, 9.0]])),
+    (Poisson(), np.array([3.0, 0.0, 10.0, 1.0])),
+    (Poisson("softplus"), np.array([3.0, 0.0, 10.0, 1.0])),
+    (Poisson("square"), np.array([3.0, 0.0, 10.0, 1.0])),
+    (NegativeBinomial(1.5), np.array([3.0, 0.0, 10.0, 1.0])),
+    (Gamma(2.0), np.array([3.0, 0.1, 10.0, 1.0])),
+    (StudentT(0.3, degrees=3.0), np.array([0.3, -5.0, 2.5, 0.0])),
+    (DoubleExponential(0.3), np.array([0.3, -5.0, 2.5, 0.0])),
+    (Ordinal(-0.5, gaps=[1.5]), np.array([0.0, 2.0, 1.0, 1.0])),
+]
+
+
+def name(value: Any) -> str:
+    return f"{type(value).__name__}-{getattr(value, 'link', '')}" if not isinstance(value, np.ndarray) else ""
+
+
+@pytest.mark.parametrize(("likelihood", "y"), ONE, ids=name)
+def test_expectations_of_one_latent_function(likelihood: Any, y: np.ndarray) -> None:
+    """The value is the likelihood's own; the slopes are its differences; rows count by their weights."""
+    w = np.array([1.0, 2.0, 0.5, 1.0])
+    found = expected(likelihood, Rows(y, w), MEAN, VARIANCE)
+
+    def value(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+        return w * likelihood.expected_log_prob(y, mean[:, 0], variance[:, 0])
+
+    np.testing.assert_allclose(found.value, value(MEAN, VARIANCE), rtol=1e-7, atol=1e-8)
+    step = 0.02 * np.sqrt(VARIANCE)
+    ahead, back = value(MEAN + step, VARIANCE), value(MEAN - step, VARIANCE)
+    far, behind = value(MEAN + 2 * step, VARIANCE), value(MEAN - 2 * step, VARIANCE)
+    slope = (8 * (ahead - back) - (far - behind)) / (12 * step[:, 0])
+    np.testing.assert_allclose(found.first[:, 0], slope, rtol=2e-6, atol=2e-6)
+    wide = [value(MEAN, VARIANCE * (1 + s)) for s in (0.01, -0.01, 0.02, -0.02)]
+    slope = (8 * (wide[0] - wide[1]) - (wide[2] - wide[3])) / (0.12 * VARIANCE[:, 0])
+    large = np.array([0, 1, 3])  # of the third row, whose variance is 1e-6, differences cannot tell
+    np.testing.assert_allclose(found.second[large, 0], slope[large], rtol=2e-6, atol=2e-6)
+    if not isinstance(likelihood, DoubleExponential):
+        curve = w[2] * likelihood.slopes(y[2:3], MEAN[2]).second[0] / 2
+        assert found.second[2, 0] == pytest.approx(curve, rel=1e-3)
+
+
+@pytest.mark.parametrize(("likelihood", "y"), ONE, ids=name)
+def test_expectations_over_the_likelihoods_own_parameters(likelihood: Any, y: np.ndarray) -> None:
+    rows = Rows(y, np.array([1.0, 2.0, 0.5, 1.0]))
+    found = parameters(expected_pull(likelihood, rows, MEAN, VARIANCE, 3.0))
+    for path, parameter in parameters(likelihood).items():
+        at = np.asarray(parameter.value)
+        for i in np.ndindex(at.shape):
+            h = 1e-4 * max(abs(float(at[i])), 0.1)
+            up, down = at.copy(), at.copy()
+            up[i], down[i] = at[i] + h, at[i] - h
+            sums = [expected(set_values(likelihood, {path: v}), rows, MEAN, VARIANCE).value.sum() for v in (up, down)]
+            slope = 3 * (sums[0] - sums[1]) / (2 * h)
+            assert float(np.asarray(found[path].value)[i]) == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_expectations_of_a_softmax(classes: int) -> None:
+    """Against a great many random draws, the values and the slopes; the latter also against differences of the former."""
+    rng = np.random.default_rng(classes)
+    mean, variance = rng.normal(0, 1.5, (6, classes)), rng.uniform(0.1, 3, (6, classes))
+    y = rng.integers(0, classes, 6).astype(float)
+    likelihood, rows = Softmax(classes), Rows(y)
+    found = expected(likelihood, rows, mean, variance)
+    z = rng.standard_normal((200_000, classes))
+    z = np.concatenate([z, -z])
+    for i in range(6):
+        f = mean[i] + np.sqrt(variance[i]) * z
+        log_p = f[:, int(y[i])] - special.logsumexp(f, axis=1)
+        p = special.softmax(f, axis=1)
+        assert found.value[i] == pytest.approx(log_p.mean(), abs=5e-3)
+        np.testing.assert_allclose(found.first[i], (np.arange(classes) == y[i]) - p.mean(0), atol=5e-3)
+        np.testing.assert_allclose(found.second[i], -0.5 * (p * (1 - p)).mean(0), atol=5e-3)
+    for c in range(classes):
+        for array, slope in ((mean, found.first), (variance, found.second)):
+            h = np.zeros_like(mean)
+            h[:, c] = 1e-4
+            up, down = (
+                expected(likelihood, rows, mean + h * s * (array is mean), variance + h * s * (array is variance)).value
+                for s in (1, -1)
+            )
+            np.testing.assert_allclose(slope[:, c], (up - down) / 2e-4, rtol=1e-5, atol=2e-6)
+
+
+def test_any_likelihood_of_several_functions_is_averaged_over_points() -> None:
+    """The general rule beside the closed forms of Gaussian noise whose level varies."""
+    from covary.inference import expected as module
+
+    likelihood, y = HeteroscedasticGaussian(0.5), np.array([0.3, -1.0])
+    mean, variance = np.array([[0.1, -0.4], [0.2, 0.5]]), np.array([[0.2, 0.3], [0.5, 0.1]])
+    closed = expected(likelihood, Rows(y), mean, variance)
+    points = module._several(likelihood, y, mean, variance)
+    for one, other in zip(closed, points, strict=True):
+        np.testing.assert_allclose(one, other, atol=0.02)
+
+
+def test_divergence_is_that_of_two_gaussians() -> None:
+    root = RNG.standard_normal((5, 7))
+    S, m = root @ root.T / 5 + 0.1 * np.eye(5), RNG.standard_normal(5)
+    P = np.linalg.inv(S)
+    q = Whitened(np.asfortranarray((P @ m)[:, None]), (np.asfortranarray(np.tril(P)),))
+    wanted = 0.5 * (np.trace(S) + m @ m - 5 - np.linalg.slogdet(S)[1])
+    assert q.kl == pytest.approx(wanted, rel=1e-10)
+    np.testing.assert_allclose(q.means[:, 0], m, atol=1e-10)
+    assert Whitened.prior(4, 3).kl == pytest.approx(0, abs=1e-12)
+    A, w = RNG.standard_normal((3, 8)), RNG.standard_normal(8)
+    np.testing.assert_allclose(weighted(np.asfortranarray(A), w), np.tril((A * w) @ A.T), atol=1e-12)
+
+
+# training -----------------------------------------------------------------------------------------------------------------
+X = RNG.uniform(-2, 2, (400, 2))
+F = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1]
+Y = F + 0.2 * RNG.standard_normal(400)
+Z = X[:20].copy()
+
+
+def start(likelihood: Any, mean: float = 0.0) -> Model:
+    return Model(GP(1.0 * SquaredExponential(lengthscale=[1.5, 1.5]), mean=Constant(fixed(mean))), likelihood=likelihood)
+
+
+def test_training_reaches_the_best_bound() -> None:
+    """Near what a deterministic search over all rows finds for the same inducing inputs, and better with them moving."""
+    from covary import learn
+
+    data, model = Data(X, Y), start(Gaussian(0.3))
+    best = learn(model, data, gram=LowRank(Z, rule="vfe")).value
+    held = SVGP(100, steps=400, rate=0.05).train(Packing(model), None, data, LowRank(Z), learn_inducing=False)
+    assert held.status == "finished"
+    assert best - 1.5 < held.value < best + 1e-3
+    np.testing.assert_array_equal(held.Z, Z)
+    found = log_evidence(held.model, data, inference=SVGP(), gram=LowRank(held.Z))
+    assert held.value == pytest.approx(found, abs=1e-6)
+    moved = SVGP(100, steps=400, rate=0.05).train(Packing(model), None, data, LowRank(Z))
+    assert moved.value > held.value
+    assert np.abs(moved.Z - Z).max() > 0.01
+    assert abs(moved.history[-1][1] - moved.value) < 0.05 * abs(moved.value)
+
+
+@pytest.mark.parametrize("kind", ["labels", "counts", "classes", "outliers"])
+def test_training_with_other_likelihoods(kind: str) -> None:
+    likelihood, y = {
+        "labels": (Bernoulli("logit"), (F > 0).astype(float)),
+        "counts": (Poisson(), np.random.default_rng(1).poisson(np.exp(2 + F)).astype(float)),
+        "classes": (Softmax(3), np.digitize(F, [-0.6, 0.6]).astype(float)),
+        "outliers": (StudentT(0.5), np.where(np.arange(400) % 20 == 0, Y + 5, Y)),
+    }[kind]
+    model, data = start(likelihood), Data(X, y)
+    before = log_evidence(model, data, inference=SVGP(), gram=LowRank(Z))
+    found = SVGP(100, steps=80, rate=0.05).train(Packing(model), None, data, LowRank(Z))
+    assert found.status == "finished"
+    assert found.value > before + 5
+    again = log_evidence(found.model, data, inference=SVGP(), gram=LowRank(found.Z))
+    assert again == pytest.approx(found.value, abs=1e-4 * abs(again))
+
+
+def test_training_with_priors_bounds_and_weights() -> None:
+    model = start(Gaussian(0.3))
+    data = Data(X, Y, weight=np.full(400, 2.0))
+    priors = Priors(model, default_priors(model, data))
+    packing = Packing(model)
+    lower, upper = np.full(packing.size, -np.inf), np.full(packing.size, np.inf)
+    upper[0] = np.log(1.2)  # the kernel's variance
+    found = SVGP(100, steps=60, rate=0.1).train(packing, priors, data, LowRank(Z), box=(lower, upper), key=3)
+    assert float(found.model.kernel.variance) <= 1.2 + 1e-12
+    bound = log_evidence(found.model, data, inference=SVGP(), gram=LowRank(found.Z))
+    assert found.value == pytest.approx(bound + priors.log_prob_and_grad(packing, found.model)[0], abs=1e-6)
+
+
+def test_batches_are_unbiased() -> None:
+    """The batches of a pass are all rows, and their gradients average to that of all rows at the same q."""
+    model, data = start(Poisson()), Data(X, np.round(np.exp(F)))
+    training = stochastic.Training(SVGP(100), Packing(model), None, data, LowRank(Z, learned=True), 0, None, True)
+    rows = np.concatenate([training.draw(i) for i in range(4)])
+    assert sorted(rows) == list(range(400))
+    assert (training.draw(4) != training.draw(0)).any()
+    state = training.begin()
+
+    def gradient(rows: Any) -> np.ndarray:
+        run = training.at(state.x, rows)
+        found, inducing = run.gradient(run.visit(state.q))
+        return np.concatenate([training.packing.pull(run.model, found), inducing.ravel()])
+
+    parts = np.mean([gradient(training.draw(i)) for i in range(4)], axis=0)
+    np.testing.assert_allclose(parts, gradient(slice(None)), rtol=1e-8, atol=1e-8)
+
+
+def same(one: Any, other: Any) -> None:
+    for field in ("theta", "Z"):
+        np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
+    np.testing.assert_array_equal(one.q.shift, other.q.shift)
+    assert one.value == other.value
+    assert one.history == other.history
+
+
+def test_the_same_seed_gives_the_same_result() -> None:
+    model, data, how = start(Gaussian(0.3)), Data(X, Y), SVGP(100, steps=12)
+    first = how.train(Packing(model), None, data, LowRank(Z), key=5)
+    same(first, how.train(Packing(model), None, data, LowRank(Z), key=5))
+    assert (first.theta != how.train(Packing(model), None, data, LowRank(Z), key=6).theta).any()
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.3), Bernoulli("logit")], ids=name)
+def test_a_run_that_was_interrupted_ends_like_one_that_was_not(likelihood: Any, tmp_path: Path) -> None:
+    y = Y if isinstance(likelihood, Gaussian) else (Y > 0).astype(float)
+    model, data, how = start(likelihood), Data(X, y), SVGP(100, steps=14)
+    whole = how.train(Packing(model), None, data, LowRank(Z))
+    path = tmp_path / "run.npz"
+
+    def stop(step: int, steps: int, value: float) -> None:
+        assert steps == 14
+        if step == 6:
+            raise KeyboardInterrupt
+
+    part = how.train(Packing(model), None, data, LowRank(Z), note=stop, checkpoint=path)
+    assert part.status == "interrupted"
+    assert part.steps == 6
+    assert np.isfinite(part.value)
+    seen: list[int] = []
+    rest = how.train(Packing(model), None, data, LowRank(Z), note=lambda step, *_: seen.append(step), checkpoint=path)
+    assert seen == list(range(7, 15))
+    assert rest.status == "finished"
+    same(whole, rest)
+    same(whole, how.train(Packing(model), None, data, LowRank(Z), checkpoint=path))  # nothing left to do
+
+
+def test_a_run_that_was_killed_goes_on_from_its_last_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, data, how, path = start(Gaussian(0.3)), Data(X, Y), SVGP(100, steps=14), tmp_path / "run.npz"
+    whole = how.train(Packing(model), None, data, LowRank(Z))
+    monkeypatch.setattr(stochastic, "SAVED", 0.0)
+
+    def die(step: int, *_: Any) -> None:
+        if step == 9:
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        how.train(Packing(model), None, data, LowRank(Z), note=die, checkpoint=path)
+    seen: list[int] = []
+    same(whole, how.train(Packing(model), None, data, LowRank(Z), note=lambda s, *_: seen.append(s), checkpoint=path))
+    assert seen[0] == 9  # the step of the crash was not written: it is done again
+
+
+def test_interruption_without_a_checkpoint_keeps_what_there_is() -> None:
+    model, data = start(Gaussian(0.3)), Data(X, Y)
+
+    def stop(step: int, *_: Any) -> None:
+        if step == 5:
+            raise KeyboardInterrupt
+
+    found = SVGP(100, steps=14).train(Packing(model), None, data, LowRank(Z), note=stop)
+    assert (found.status, found.steps) == ("interrupted", 5)
+    assert (found.theta != Packing(model).pack(model)).all()
+
+
+def test_time_runs_out() -> None:
+    model, data = start(Gaussian(0.3)), Data(X, Y)
+    found = SVGP(100, steps=100_000).train(Packing(model), None, data, LowRank(Z), max_time=0.3)
+    assert found.status == "reached max_time"
+    assert 0 < found.steps < 100_000
+    assert np.isfinite(found.value)
+
+
+def test_checkpoints_of_other_runs_and_other_files_are_refused(tmp_path: Path) -> None:
+    model, data, path = start(Gaussian(0.3)), Data(X, Y), tmp_path / "run.npz"
+    SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path)
+    with pytest.raises(ValueError, match=r"is of another run \(other data, model or options\); remove it"):
+        SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path, key=1)
+    with pytest.raises(ValueError, match="is of another run"):
+        SVGP(100, steps=2).train(Packing(model), None, Data(X, Y + 1), LowRank(Z), checkpoint=path)
+    path.write_text("not this")
+    with pytest.raises(ValueError, match="is not a checkpoint; remove it, or name another file"):
+        SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path)
+    with pytest.raises(ValueError, match="does not exist"):
+        SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=tmp_path / "no" / "run.npz")
+
+
+# what is refused ------------------------------------------------------------------------------------------------------------
+def test_bad_input_is_named() -> None:
+    data, model = Data(X, Y), Model(GP(Matern52()), likelihood=Gaussian(0.1))
+    with pytest.raises(ValueError, match=r"gram=Dense has no inducing inputs; give gram=LowRank\(...\)"):
+        log_evidence(model, data, inference=SVGP(), gram=Dense())
+    with pytest.raises(ValueError, match="give labels 0 and 1, or -1 and 1"):
+        log_evidence(Model(GP(Matern52()), likelihood=Bernoulli()), data, inference=SVGP(), gram=LowRank(Z))
+    with pytest.raises(ValueError, match="y has shape"):
+        log_evidence(model, Data(X, np.stack([Y, Y], 1)), inference=SVGP(), gram=LowRank(Z))
+    with pytest.raises(ValueError, match="the noise is zero at some rows; give a positive noise variance"):
+        log_evidence(Model(GP(Matern52()), likelihood=Gaussian(fixed(0.0))), data, inference=SVGP(), gram=LowRank(Z))
+    known = Data(X, np.ones(400), np.full(400, 0.1))
+    with pytest.raises(ValueError, match="known noise variances or merged rows"):
+        log_evidence(Model(GP(Matern52()), likelihood=Poisson()), known, inference=SVGP(), gram=LowRank(Z))
+    pair = Model(GP((Matern52(), Matern52())), likelihood=Softmax(3))
+    with pytest.raises(ValueError, match="2 kernels for 3 latent functions; give one, or one each"):
+        log_evidence(pair, Data(X, np.arange(400) % 3.0), inference=SVGP(), gram=LowRank(Z))
+    for arguments, sentence in (
+        ({"batch_size": 0}, "batch_size is 0; give a whole number of 1 or more"),
+        ({"batch_size": 2.5}, "batch_size is 2.5"),
+        ({"steps": -1}, "steps is -1"),
+        ({"rate": 0.0}, "rate is 0.0; give a number above 0 and at most 1"),
+        ({"natural": 1.5}, "natural is 1.5"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            SVGP(**arguments)
+
+
+def test_basis_functions_are_refused() -> None:
+    from covary.means import Basis
+
+    model = Model(GP(Matern52(), basis=Basis(lambda x: x)), likelihood=Gaussian(0.1))
+    with pytest.raises(ValueError, match="explicit basis functions are not supported; use a mean function"):
+        log_evidence(model, Data(X, Y), inference=SVGP(), gram=LowRank(Z))
+
+
+def test_a_search_goes_on_from_the_last_q() -> None:
+    """The memory of a search shortens the next evaluation, and does not change what it finds."""
+    data, memory = Data(X, (F > 0).astype(float)), {}
+    model = start(Bernoulli("logit"))
+    cold = log_evidence_and_grad(model, data, inference=SVGP(), gram=LowRank(Z))
+    for _ in range(2):
+        warm = log_evidence_and_grad(model, data, inference=SVGP(), gram=LowRank(Z), workspace=memory)
+        assert warm[0] == pytest.approx(cold[0], abs=1e-5)
+    assert memory["spread"] > 0.5
+    assert isinstance(memory["q"], Whitened)
