@@ -14,6 +14,7 @@ from covary._threads import blas_threads
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.linalg import Lapack
 from covary.likelihoods.gaussian import Gaussian
+from covary.paths import Paths, draw_paths
 from covary.prediction import LeftOut, Observed, Prediction, Spread
 
 CHUNK_BYTES = 2**26
@@ -188,6 +189,14 @@ class Posterior:
         root = square_root(self.covariance(X))
         z = np.random.default_rng(key).standard_normal((n, inputs.rows, *mean.shape[1:]))
         return mean[None] + np.einsum("ij,nj...->ni...", root, z)
+
+    def sample_functions(self, n: int = 1, *, key: int | np.random.Generator, features: int = 2000) -> Paths:
+        """Draws of whole functions, to be evaluated wherever and as often as you like: ``paths(X)`` has shape (n, m).
+
+        By Matheron's rule: a draw from the prior (random Fourier features) plus the update that the data ask for; O(1) per
+        new row in the number of other rows, where :meth:`sample` needs the joint covariance. See :mod:`covary.paths`.
+        """
+        return draw_paths(self.model, self.data, self.bound, self.solved, n, key=key, features=features)
 
     def sample_y(self, X: Any, n: int = 1, *, key: int | np.random.Generator, size: Any = None) -> np.ndarray:
         """Draws of new observations, jointly through f: shape (n, m)."""

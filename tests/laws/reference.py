@@ -78,6 +78,12 @@ def wiener(X, Z):
     return np.minimum.outer(X[:, 0], Z[:, 0])
 
 
+def integrated_wiener(X, Z):
+    """Eq. 6.28: the covariance of ∫₀ˣ w(u) du, ∫∫ min(u, v) du dv, by its closed form in the smaller and the larger input."""
+    small, large = np.minimum.outer(X[:, 0], Z[:, 0]), np.maximum.outer(X[:, 0], Z[:, 0])
+    return small**2 * (3 * large - small) / 6
+
+
 def laplacian(X, Z, scale):
     """exp(-|x - z|₁ / scale): a product of exponential kernels, one per column (sections 4.2.1 and 4.2.4)."""
     return np.exp(-np.abs(differences(X, Z)).sum(2) / scale)

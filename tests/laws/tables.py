@@ -25,14 +25,14 @@ class KernelRow:
     @property
     def smoothness(self) -> float:
         """How often the process is mean-square differentiable, from the book (section 4.2.1), not from the kernel."""
-        finite = {"Matern12": 0, "Matern32": 1, "Matern52": 2, "Wiener": 0, "Columns-Wiener": 0, "Sum-rough": 0}
+        finite = {"Matern12": 0, "Matern32": 1, "Matern52": 2, "Wiener": 0, "IntegratedWiener": 1, "Columns-Wiener": 0, "Sum-rough": 0}
         finite |= {"Function": 0, "tensor": 2}
         return finite.get(self.name.removesuffix("-ard"), np.inf)
 
     @property
     def stationary(self) -> bool:
         """Whether k depends on x - x' only, from the book (table 4.1); for a plain function nothing is claimed."""
-        located = ("Linear", "Polynomial", "NeuralNetwork", "Wiener", "Columns-Wiener", "Function")
+        located = ("Linear", "Polynomial", "NeuralNetwork", "Wiener", "IntegratedWiener", "Columns-Wiener", "Function")
         return self.name != "Sum" and not self.name.startswith(located)
 
     @property
@@ -94,7 +94,7 @@ def _leaves(d: int) -> list[tuple[str, Any, Callable[[Any, Any], Any]]]:
     if d > 1:
         return rows
     scalar = [row for row in rows if not row[0].endswith("-ard") or row[0] == "Matern12-ard"]  # a list of one is enough once
-    return [*scalar, ("Wiener", ks.Wiener(), ref.wiener)]
+    return [*scalar, ("Wiener", ks.Wiener(), ref.wiener), ("IntegratedWiener", ks.IntegratedWiener(), ref.integrated_wiener)]
 
 
 def _combinations(d: int) -> list[tuple[str, Any, Callable[[Any, Any], Any]]]:

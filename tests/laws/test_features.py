@@ -194,7 +194,7 @@ def test_features_survive_pickle_and_single_precision_inputs():
 
 @pytest.mark.parametrize("row", REFUSED)
 def test_kernels_without_a_feature_map_are_named(row: KernelRow):
-    name = "Function" if "Function" in row.name else "Wiener" if "Wiener" in row.name else "NeuralNetwork"
+    name = next(n for n in ("Function", "IntegratedWiener", "Wiener", "NeuralNetwork") if n in row.name)
     with pytest.raises(CovaryError, match=rf"random_features: {name}\(.*has no known feature map; use stationary"):
         random_features(2.0 * (SE + row.kernel), row.columns, 100, key=0)
 

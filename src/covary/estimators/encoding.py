@@ -11,10 +11,17 @@ import numpy as np
 from covary import distributions, likelihoods
 from covary._checks import fail
 from covary._module import STATIC, Mark, Marked, Module
+from covary.gram.base import AbstractGram
+from covary.gram.dense import Dense
+from covary.gram.low_rank import LowRank
+from covary.gram.markov import Markov
+from covary.gram.subset import Subset
+from covary.gram.vecchia import NearestNeighbours, Vecchia
 from covary.inference.base import AbstractInference
 from covary.inference.ep import EP
 from covary.inference.exact import Exact
 from covary.inference.laplace import Laplace
+from covary.inference.svgp import SVGP
 from covary.kernels.base import AbstractKernel
 from covary.kernels.text import parse
 from covary.likelihoods.base import AbstractLikelihood
@@ -30,7 +37,9 @@ PRIORS = {
     if isinstance(c, type) and issubclass(c, distributions.AbstractDistribution) and not c.__name__.startswith("Abstract")
 }
 LIKELIHOODS = {name: c for name, c in vars(likelihoods).items() if isinstance(c, type) and issubclass(c, AbstractLikelihood)}
-INFERENCES = {c.__name__: c for c in (Exact, Laplace, EP)}
+INFERENCES = {c.__name__: c for c in (Exact, Laplace, EP, SVGP)}
+GRAMS = {c.__name__: c for c in (Dense, Subset, LowRank, Vecchia, NearestNeighbours, Markov)}
+OWN = ("settled",)  # what a gram finds out for itself from model and data
 
 
 # small parts ----------------------------------------------------------------------------------------------------
@@ -80,13 +89,32 @@ def decode(record: dict[str, Any], known: dict[str, Any]) -> Any:
     structure = record.get("structure", {})
     if not set(record["values"]) | set(record["marks"]) | set(structure) <= names:
         raise fail("load", f"{record['type']} has entries it does not know", "save the model again")
-    if not all(isinstance(v, str | bool | int | float) for v in structure.values()):
+    if not all(v is None or isinstance(v, str | bool | int | float) for v in structure.values()):
         raise fail("load", f"{record['type']} has a strange structure", "save the model again")
     values: dict[str, Any] = {name: numeric(v) for name, v in record["values"].items()} | structure
     for name, m in record["marks"].items():
         bounds = None if m["bounds"] is None else (float(numeric(m["bounds"][0])), float(numeric(m["bounds"][1])))
         values[name] = Marked(values[name], Mark(bool(m["fixed"]), bounds))
     return kind(**values)
+
+
+def encode_gram(gram: AbstractGram) -> dict[str, Any]:
+    """How K is handled; inducing inputs are an array of their own."""
+    if type(gram).__name__ not in GRAMS:
+        raise fail("save", f"method is {type(gram).__name__}", "use a gram of covary's own")
+    declared = dataclasses.fields(gram)  # type: ignore[arg-type]
+    structure = {f.name: getattr(gram, f.name) for f in declared if f.metadata.get(STATIC) and f.name not in OWN}
+    count = getattr(gram, "inducing", None)
+    values = {"inducing": number(count)} if count is not None and np.ndim(count) == 0 else {}
+    return {"type": type(gram).__name__, "values": values, "marks": {}, "structure": structure}
+
+
+def decode_gram(record: dict[str, Any], inducing: Any = None) -> AbstractGram:
+    """What :func:`encode_gram` wrote, with its inducing inputs if it has any."""
+    if inducing is not None:
+        record = record | {"values": {"inducing": number(1.0)}}
+    gram = decode(record, GRAMS)
+    return gram if inducing is None else gram.replace(inducing=inducing)
 
 
 def encode_prior(prior: Any) -> Any:
@@ -155,6 +183,10 @@ def _encode_param(name: str, value: Any) -> Any:
         return {"likelihood": encode_likelihood(value)}
     if name == "inference" and isinstance(value, AbstractInference):
         return {"inference": encode(value)}
+    if name == "method" and isinstance(value, AbstractGram):
+        places = getattr(value, "inducing", None)
+        inside = {} if places is None or np.ndim(places) == 0 else {"inducing": np.asarray(places).tolist()}
+        return {"method": encode_gram(value)} | inside
     if name == "class_weight" and isinstance(value, dict):
         return {"class_weight": [[plain(k), number(v)] for k, v in value.items()]}
     if name == "mean":
@@ -184,6 +216,9 @@ def decode_params(record: dict[str, Any], functions: dict[str, Any]) -> dict[str
         out["likelihood"] = decode(out["likelihood"]["likelihood"], LIKELIHOODS)
     if isinstance(out.get("inference"), dict):
         out["inference"] = decode(out["inference"]["inference"], INFERENCES)
+    if isinstance(out.get("method"), dict):
+        places = out["method"].get("inducing")
+        out["method"] = decode_gram(out["method"]["method"], None if places is None else np.array(places, np.float64))
     if isinstance(out.get("class_weight"), dict):
         out["class_weight"] = {k: numeric(v) for k, v in out["class_weight"]["class_weight"]}
     if isinstance(out["mean"], dict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -16,11 +16,13 @@ from covary.data import Data
 from covary.estimators.encoding import (
     INFERENCES,
     decode,
+    decode_gram,
     decode_kernel,
     decode_model,
     decode_params,
     decode_prior,
     encode,
+    encode_gram,
     encode_model,
     encode_params,
     encode_prior,
@@ -28,10 +30,12 @@ from covary.estimators.encoding import (
     numeric,
     plain,
 )
+from covary.estimators.method import Choice
 from covary.gram.dense import Dense, NoiseFactor, sound
 from covary.inference.base import Solved
 from covary.inference.condition import condition
 from covary.inference.exact import Exact, residual
+from covary.inference.whitened import Whitened, WhitenedFactor
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
 from covary.model import Model
 from covary.parameters import Packing
@@ -81,15 +85,31 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
         "jitter": number(post.factor.jitter),
         "priors": {path: encode_prior(p) for path, p in estimator.priors_.items()},
     }
+    gram = estimator.method_.gram if estimator.learned_ is None else estimator.learned_.gram
+    if not isinstance(gram, Dense):
+        record["gram"], record["method"] = encode_gram(gram), [estimator.method_.name, estimator.method_.why]
     arrays: dict[str, Any] = {"X": data.X.x, "y": data.y, "alpha": post.alpha}
+    if "gram" in record and np.ndim(getattr(post.bound, "Z", None) and post.bound.Z.x) == 2:
+        arrays["inducing"] = post.bound.Z.x
+    if isinstance(post.factor, WhitenedFactor):
+        q = post.factor.q
+        arrays |= {"q_shift": q.shift, "q_precision": np.stack(q.precision)}
+        return _with_learned(estimator, record, arrays, data)
     if hasattr(estimator, "_location"):
         arrays |= {"location": estimator._location, "scale": estimator._scale}
     optional = {"noise_variance": data.noise_variance, "weight": data.weight, "scatter": data.scatter}
     arrays |= {name: v for name, v in optional.items() if v is not None}
     if not isinstance(post.factor.sites, Noise):
         arrays |= {"shift": post.solved.shift, "sites": _site_numbers(post.factor.sites)}
-    elif factor or (factor is None and 4 * n * (n + 1) <= KEPT):
+    elif isinstance(post.factor, NoiseFactor) and (factor or (factor is None and 4 * n * (n + 1) <= KEPT)):
         arrays["factor"] = np.concatenate([post.factor.L[j:, j] for j in range(n)])  # the lower triangle by columns
+    return _with_learned(estimator, record, arrays, data)
+
+
+def _with_learned(
+    estimator: Any, record: dict[str, Any], arrays: dict[str, Any], data: Data
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """How it was learned, and a few predictions, added."""
     if estimator.learned_ is not None:
         learned = estimator.learned_
         packing = learned.objective.packing
@@ -181,9 +201,12 @@ def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.nd
             _agree(len(record["targets"]) == int(np.prod(outputs)), "the names of the targets")
     estimator.priors_ = {str(path): decode_prior(p) for path, p in record["priors"].items()}
     estimator.model_ = model
+    gram = decode_gram(record["gram"], arrays.get("inducing")) if "gram" in record else Dense()
+    name, why = (str(v) for v in record.get("method", ("exact", "")))
+    estimator.method_ = Choice(name, gram, inference, why)
     learned = record.get("learned")
-    estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions, inference)
-    estimator.posterior_ = _posterior(record, arrays, model, data, inference)
+    estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions, inference, gram)
+    estimator.posterior_ = _posterior(record, arrays, model, data, inference, gram)
     estimator._finish(data)
     mean, std = _check(estimator, data) if "inference" in record else estimator._predict(data.X.x[:CHECKED], return_std=True)
     was, bar = arrays["check_mean"], arrays["check_std"]
@@ -197,11 +220,16 @@ def _agree(fits: bool, what: str) -> None:
         raise CovaryError(f"load: the file does not agree with itself about {what}; save the model again.")
 
 
-def _posterior(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Model, data: Data, inference: Any) -> Posterior:
+def _posterior(
+    record: dict[str, Any], arrays: dict[str, np.ndarray], model: Model, data: Data, inference: Any, gram: Any
+) -> Posterior:
+    if "q_shift" in arrays:
+        q = Whitened(arrays["q_shift"], tuple(arrays["q_precision"]))
+        return condition(Started(model, {"q": q}), data, inference=inference, gram=gram)
     if "sites" in arrays:
-        return _from_sites(record, arrays, model, data)
+        return _from_sites(record, arrays, model, data, gram)
     if "factor" not in arrays:
-        return condition(model, data, inference=inference)
+        return condition(model, data, inference=inference, gram=gram)
     n = data.rows
     check_memory("load", 8 * n * n, "load it where there is more memory")
     _agree(arrays["factor"].shape == (n * (n + 1) // 2,), "the factor")
@@ -219,7 +247,14 @@ def _posterior(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Mod
     return Posterior(model, data, bound, solved)
 
 
-def _from_sites(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Model, data: Data) -> Posterior:
+class Started(NamedTuple):
+    """A model, and where its inference begins."""
+
+    model: Model
+    start: Any
+
+
+def _from_sites(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Model, data: Data, gram: Any) -> Posterior:
     """The posterior of an approximate inference: its sites are in the file, the factor is made anew."""
     n, latents = data.rows, model.likelihood.latents
     shape = (n,) if latents == 1 else (n, latents)
@@ -231,9 +266,10 @@ def _from_sites(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Mo
     else:
         _agree(numbers.shape == (shape if latents == 1 else (n, latents, latents)), "the sites")
         sites = Diagonal(numbers) if latents == 1 else Blocks(numbers)
-    check_memory("load", 8 * n * n * (2 + latents), "load it where there is more memory")
+    if isinstance(gram, Dense):
+        check_memory("load", 8 * n * n * (2 + latents), "load it where there is more memory")
     with precision(data.dtype), blas_threads(n):
-        bound = Dense().bind(model.prior.kernels, data.X, model.prior.basis)
+        bound = gram.bind(model.prior.kernels, data.X, model.prior.basis)
         factor = bound.factor(sites)
     solved = Solved(factor, shift, arrays["alpha"], float(numeric(record["evidence"])), str(record["status"]))
     return Posterior(model, data, bound, solved)
@@ -257,12 +293,12 @@ def _learned(
     priors: dict[str, Any],
     functions: dict[str, Any],
     inference: Any,
+    gram: Any,
 ) -> Learned:
     packing = Packing(model, scale={str(path): float(numeric(v)) for path, v in record["scale"].items()})
     theta, lower, upper = arrays["theta"], arrays["lower"], arrays["upper"]
     _agree(theta.shape == lower.shape == upper.shape == (packing.size,), "the learned vector")
     lower, upper = np.where(lower <= LOWEST, -np.inf, lower), np.where(upper >= -LOWEST, np.inf, upper)
-    gram = Dense()
     problem = Objective(packing, Priors(model, priors), data, inference, gram, None, (lower, upper))
     problem.jitter = None if record["jitter"] is None else float(numeric(record["jitter"]))
     history = tuple((int(rows), float(v) if v > LOWEST else -np.inf) for rows, v in arrays["history"])
@@ -282,4 +318,4 @@ def _learned(
     levels = tuple(int(v) for v in record["levels"])
     numbers = (float(numeric(record["value"])), str(record["status"]), len(history), float(numeric(record["seconds"])))
     jitter = problem.jitter or 0.0
-    return Learned(model, *numbers, levels, history, tuple(restarts), problem, theta, jitter)
+    return Learned(model, *numbers, levels, history, tuple(restarts), problem, theta, jitter, None, None, gram)

@@ -1,7 +1,8 @@
-"""How the posterior is approximated: exact, Laplace, expectation propagation."""
+"""How the posterior is approximated: exact, Laplace, expectation propagation, variational in batches."""
 
 from covary.inference.base import AbstractInference as AbstractInference
 from covary.inference.condition import condition as condition
 from covary.inference.ep import EP as EP
 from covary.inference.exact import Exact as Exact
 from covary.inference.laplace import Laplace as Laplace
+from covary.inference.svgp import SVGP as SVGP

@@ -60,10 +60,8 @@ def settled(model: Any, data: Any, gram: AbstractGram) -> tuple[AbstractGram, An
     """
     if not isinstance(data, Data):
         return gram, data  # bind says what is wrong with it
-    if getattr(model, "recipe", None) is not None and model.recipe == gram and model.gram is not None:
-        if not isinstance(gram, Dense) and model.objective.data.rows <= data.rows:
-            return model.gram, model.objective.data if model.objective.data.rows < data.rows else data
-        return gram, data
+    if getattr(model, "recipe", None) is not None and model.recipe == gram and hasattr(model.gram, "inducing"):
+        return model.gram, data  # inducing inputs that were learned are not chosen anew
     inner = as_model(model)
     return gram.prepare(inner, data) if isinstance(inner, Model) else (gram, data)
 

@@ -25,7 +25,7 @@ from covary.likelihoods.softmax import Softmax
 
 CHUNK = 2048  # rows at a time where all are visited
 NEAR, MIXED = 1.0, 8  # how short steps must be, in standard deviations of the rows, to be mixed, and how many of them
-FLAT = 1e-12  # gains of the bound, relatively, that are none
+FLAT = 1e-13  # gains of the bound, relatively, that are none
 KEPT = 2**28  # bytes of features that are kept from one visit to the next
 
 

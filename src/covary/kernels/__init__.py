@@ -17,6 +17,7 @@ from covary.kernels.combine import tensor as tensor
 from covary.kernels.dot_product import Constant as Constant
 from covary.kernels.dot_product import Linear as Linear
 from covary.kernels.dot_product import Polynomial as Polynomial
+from covary.kernels.features import random_features as random_features
 from covary.kernels.nonstationary import NeuralNetwork as NeuralNetwork
 from covary.kernels.nonstationary import Wiener as Wiener
 from covary.kernels.periodic import Cosine as Cosine
@@ -28,5 +29,6 @@ from covary.kernels.stationary import RationalQuadratic as RationalQuadratic
 from covary.kernels.stationary import SquaredExponential as SquaredExponential
 from covary.kernels.text import CATALOGUE as CATALOGUE
 from covary.kernels.text import parse as parse
+from covary.kernels.wiener import IntegratedWiener as IntegratedWiener
 from covary.parameters import bounded as bounded
 from covary.parameters import fixed as fixed

@@ -18,6 +18,7 @@ from covary.kernels.dot_product import Constant, Linear, Polynomial
 from covary.kernels.nonstationary import NeuralNetwork, Wiener
 from covary.kernels.periodic import Cosine, Periodic
 from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
+from covary.kernels.wiener import IntegratedWiener
 from covary.parameters import bounded, fixed
 
 CATALOGUE: dict[str, Any] = {
@@ -35,6 +36,7 @@ CATALOGUE: dict[str, Any] = {
         Cosine,
         NeuralNetwork,
         Wiener,
+        IntegratedWiener,
         Columns,
     )
 }
