@@ -131,7 +131,7 @@ CHOICES: dict[str, tuple[dict[str, Any], Any, str]] = {
     "exact": ({"inference": "exact"}, TWO, "inference is 'exact'; choose 'laplace' or 'ep': classes have no exact posterior"),
     "exact as an object": ({"inference": Exact()}, TWO, r"inference\.Exact: the likelihood is Bernoulli; use Laplace"),
     "EP of a softmax": ({"inference": "ep"}, THREE, "EP is for two classes, y has 3; use multi_class='one_vs_rest'"),
-    "method": ({"method": "sparse"}, TWO, "method is 'sparse'; choose 'auto' or 'exact'"),
+    "method": ({"method": "sparse"}, TWO, "method is 'sparse'; choose one of 'auto', 'exact'"),
     "mean": ({"mean": "quadratic"}, TWO, "mean is 'quadratic'; choose"),
     "priors": ({"priors": "flat"}, TWO, "priors is 'flat'; give 'default', None, or distributions by path"),
     "kernel": ({"kernel": "Matern53()"}, TWO, "no kernel is called 'Matern53'"),

@@ -491,7 +491,10 @@ HOLE = np.where(np.arange(40)[:, None] == 3, np.nan, X1)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"method": "magic"}, "GPRegressor: method is 'magic'; choose 'auto' or 'exact'."),
+        (
+            {"method": "magic"},
+            "GPRegressor: method is 'magic'; choose one of 'auto', 'exact', 'low_rank', 'svgp', 'vecchia', 'markov', 'subset'",
+        ),
         ({"mean": "median"}, "GPRegressor: mean is 'median'; choose 'zero', 'constant', 'linear', or give a function."),
         ({"mean": 3.0}, "GPRegressor: mean is 3.0"),
         ({"mean": ["zero"]}, "GPRegressor: mean is ['zero']"),

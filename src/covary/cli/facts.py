@@ -41,6 +41,7 @@ def model_facts(estimator: Any) -> dict[str, Any]:
         "likelihood": name,
         "link": getattr(likelihood, "link", None),
         "inference": type(parts[0].inference_).__name__.lower(),
+        "method": {"name": parts[0].method_.name, "why": parts[0].method_.why},
         "classes": classes,
         "kernel": repr(kernels[0]) if len(kernels) == 1 else [repr(k) for k in kernels],
         "log_evidence": float(estimator.log_marginal_likelihood_),
@@ -58,13 +59,19 @@ def error_bar_seconds(estimator: Any) -> float:
     total = 0.0
     for learned in (part.learned_ for part in parts_of(estimator)):
         if learned is not None and learned.history:
-            work = sum(_work(rows) for rows, _ in learned.history)
-            total += 2 * len(learned.theta) * _work(learned.levels[-1]) * learned.seconds / work
+            dense = part_is_dense(learned)
+            work = sum(_work(rows, dense) for rows, _ in learned.history)
+            total += 2 * len(learned.theta) * _work(learned.levels[-1], dense) * learned.seconds / work
     return total
 
 
-def _work(rows: int) -> float:
-    return float(rows) ** 2 * (rows + 2000.0)
+def part_is_dense(learned: Any) -> bool:
+    """Whether all rows were handled by one dense matrix."""
+    return learned.gram is None or type(learned.gram).__name__ == "Dense"
+
+
+def _work(rows: int, dense: bool) -> float:
+    return float(rows) ** 2 * (rows + 2000.0) if dense else float(rows)
 
 
 def summary_of(estimator: Any, *, error_bars: bool) -> Any:

@@ -39,6 +39,7 @@ def run_fit(
     error_bars: bool | None,
     seed: int,
     max_time: float | None,
+    checkpoint: str | None,
     restarts: int | None,
     as_json: bool,
     quiet: bool,
@@ -66,6 +67,7 @@ def run_fit(
         values, kept = numbers(table, roles.all, drop_missing=drop_missing, ignorable=roles.inputs, labels=labels)
         found = recognise(table, roles, values, kept, labels, asked)
         estimator = unfitted(found, asked, kernel, seed, max_time, restarts)
+        estimator.set_params(method=asked.method, checkpoint=checkpoint)
         learn_from(estimator, found, table, roles, values, kept, progress)
         made = {
             "command": "fit",
@@ -78,6 +80,7 @@ def run_fit(
             "likelihood": found.likelihood,
             "inference": asked.inference,
             "link": asked.link,
+            "method": asked.method,
             "kernel": kernel,
             "seed": seed,
             "restarts": estimator.n_restarts,

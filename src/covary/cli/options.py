@@ -48,6 +48,18 @@ class InferenceChoice(StrEnum):
     ep = "ep"
 
 
+class MethodChoice(StrEnum):
+    """How many rows are handled."""
+
+    auto = "auto"
+    exact = "exact"
+    markov = "markov"
+    vecchia = "vecchia"
+    low_rank = "low_rank"
+    svgp = "svgp"
+    subset = "subset"
+
+
 class LinkChoice(StrEnum):
     """How the latent function of two classes becomes a probability."""
 
@@ -140,6 +152,25 @@ Inference = Annotated[
         rich_help_panel=LEARNING,
         help="How the posterior is found; auto: exact under Gaussian noise, else Laplace's method (ep for laplace noise). "
         "ep is slower and more accurate, for two classes above all.",
+    ),
+]
+Method = Annotated[
+    MethodChoice,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=LEARNING,
+        help="How many rows are handled. auto chooses by rows, inputs and memory, and says what and why: exact; markov (exact, "
+        "one input); vecchia (nearest neighbours, Gaussian noise); low_rank (inducing inputs); svgp (the same in batches, any "
+        "target); subset.",
+    ),
+]
+Checkpoint = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=LEARNING,
+        help="Where learning writes down how far it is; the same command, killed and run again, goes on from there.",
+        show_default="none",
     ),
 ]
 Link = Annotated[

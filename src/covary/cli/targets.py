@@ -36,6 +36,7 @@ class Asked:
     likelihood: str = "auto"
     inference: str = "auto"
     link: str | None = None
+    method: str = "auto"
 
 
 @dataclass(frozen=True)

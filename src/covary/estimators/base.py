@@ -47,6 +47,7 @@ class GPEstimator(BaseEstimator):
     method: Any
     n_restarts: Any
     max_time: Any
+    checkpoint: Any
     random_state: Any
     posterior_: Any
     model_: Any
@@ -133,6 +134,7 @@ class GPEstimator(BaseEstimator):
                 n_restarts=self.n_restarts,
                 rivals=rivals,
                 max_time=self.max_time,
+                checkpoint=self.checkpoint,
                 key=seed,
             )
             model = self.learned_

@@ -60,11 +60,15 @@ class GPClassifier(ClassifierMixin, GPEstimator):
     fixed, bounds
         Paths of parameters to hold, and bounds by path.
     method
-        ``"auto"`` or ``"exact"``: the dense O(n³) computation.
+        How many rows are handled: ``"auto"`` chooses by size and memory (``method_`` says what and why); ``"exact"``, the
+        dense O(n³) computation; ``"svgp"``, variational through inducing inputs in batches; ``"low_rank"``, ``"markov"``,
+        ``"subset"``; or a gram from :mod:`covary.gram`.
     n_restarts
         Further starts of the search.
     max_time
-        Seconds after which learning returns the best so far.
+        Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
+    checkpoint
+        A file in which learning writes down where it is: the same fit, killed and run again, goes on from there.
     random_state
         Seed of restarts and subsets.
 
@@ -102,9 +106,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         class_weight: Any = None,
         fixed: Sequence[str] = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
-        method: str = "auto",
+        method: Any = "auto",
         n_restarts: int = 0,
         max_time: float | None = None,
+        checkpoint: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -120,6 +125,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.method = method
         self.n_restarts = n_restarts
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.random_state = random_state
 
     # fitting --------------------------------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.estimators_ = []
         for c in range(len(self.classes_)):
             one: Any = clone(self)
-            one.set_params(class_weight=None)
+            one.set_params(class_weight=None, checkpoint=self.checkpoint and f"{self.checkpoint}.{c}")
             if isinstance(self.kernel, list | tuple):
                 raise fail(self._who, "kernel is a list", "give one kernel with multi_class='one_vs_rest'")
             self.estimators_.append(one.fit(X, codes == c, sample_weight=weight))

@@ -59,12 +59,17 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     noise
         The variance of Gaussian noise to start from; ``fixed(0.01)`` holds it. None: from the data.
     method
-        ``"auto"`` or ``"exact"``: the dense O(n³) computation.
+        How many rows are handled: ``"auto"`` chooses by size, inputs and memory (``method_`` says what and why);
+        ``"exact"``, the dense O(n³) computation; ``"markov"``, exact in O(n) for one input; ``"vecchia"``, nearest
+        neighbours; ``"low_rank"``, inducing inputs; ``"svgp"``, the same in batches; ``"subset"``; or a gram from
+        :mod:`covary.gram` with its own arguments.
     n_restarts
         Further starts of the search (by default one with mostly noise, one with little); large problems try them on a
         subset of the rows.
     max_time
-        Seconds after which learning returns the best so far.
+        Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
+    checkpoint
+        A file in which learning writes down where it is: the same fit, killed and run again, goes on from there.
     random_state
         Seed of restarts and subsets.
 
@@ -72,6 +77,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     ----------
     log_marginal_likelihood_
         The log evidence of the fitted model, in the units of y.
+    method_
+        What ``method`` came to: a name, the gram, the inference, and why.
     model_, posterior_, learned_
         The fitted model, its posterior, and how learning went (None if nothing was learned).
 
@@ -98,9 +105,10 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         fixed: Sequence[str] = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
         noise: Any = None,
-        method: str = "auto",
+        method: Any = "auto",
         n_restarts: int = 2,
         max_time: float | None = None,
+        checkpoint: str | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -115,6 +123,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self.method = method
         self.n_restarts = n_restarts
         self.max_time = max_time
+        self.checkpoint = checkpoint
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None, size: Any = None) -> GPRegressor:

@@ -40,7 +40,7 @@ from covary.likelihoods.softmax import Softmax
 
 LEAST = 1e-150  # the least standard deviation
 REACH, PANELS, NODES = 8.0, 6, 8  # of the nodes for likelihoods with a sharp peak
-TAILS, SPACING = (6.5, 3.7, 20.0), 0.6  # of the integral for classes: standard deviations, Gumbel's two ends, its step
+TAILS, SPACING = (6.5, 3.7, 20.0), 0.5  # of the integral for classes: standard deviations, Gumbel's two ends, its step
 POINTS = 256  # quasi-random points, without their mirror images
 CHUNK = 2**21  # numbers held at once
 

@@ -48,7 +48,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class _State:
+class State:
     """Where training stands after so many steps."""
 
     step: int
@@ -56,10 +56,11 @@ class _State:
     first: np.ndarray  # Adam's moments
     second: np.ndarray
     q: Whitened
-    before: np.ndarray  # x one step earlier
+    before: np.ndarray  # x of the last step, at which q is told
     bound: float = 0.0  # the averaged bound times ``weight``
     weight: float = 0.0
     history: tuple[tuple[int, float], ...] = ()
+    roots: Any = None  # the factors of K(Z, Z) there, if at hand
 
 
 class Training:
@@ -76,7 +77,7 @@ class Training:
         self.X, self.rows = data.X.with_x(np.asarray(data.X.x, np.float64)), Rows.of("inference.SVGP", model.likelihood, data)
         self.Z, self.jitter = bound.Z.with_x(np.asarray(bound.Z.x, np.float64)), bound.gram.jitter
         spread = self.Z.x.std(0)
-        self.unit = np.where(spread > 0, spread, 1.0)
+        self.unit = 2.0 ** np.round(np.log2(np.where(spread > 0, spread, 1.0)))  # powers of two: nothing is rounded
         self.batch = min(how.batch_size, n)
         self.natural = how.natural or min(1.0, self.batch / (HELD * self.Z.rows))
         self.total = how.steps or int(np.clip(PASSES * n / self.batch, FEWEST, MOST))
@@ -106,7 +107,7 @@ class Training:
         bound = WhitenedBound(model.prior.kernels, X, Z, self.jitter, model.likelihood.latents)
         return Run(model, X, self.rows.take(rows), bound, self.X.rows / X.rows)
 
-    def begin(self) -> _State:
+    def begin(self) -> State:
         """q settled on a few thousand rows; the rest as given."""
         x = np.concatenate([self.packing.pack(self.packing.model), (self.Z.x / self.unit).ravel()])
         x = np.clip(x, self.lower, self.upper)
@@ -114,9 +115,9 @@ class Training:
         count = min(self.X.rows, max(4 * self.Z.rows, 2 * self.batch))
         q, _, _, _ = self.at(x, np.sort(generator.permutation(self.X.rows)[:count])).settle(None, 1e-2, 30)
         zero = np.zeros_like(x)
-        return _State(0, x, zero, zero, q, x)
+        return State(0, x, zero, zero, q, x)
 
-    def step(self, state: _State, decay: float) -> _State:
+    def step(self, state: State, decay: float) -> State:
         """One step on one batch."""
         rows, x, before = self.draw(state.step), state.x, state.before
         moments = state.first, state.second
@@ -127,8 +128,8 @@ class Training:
                 break
             except NotPositiveDefinite:
                 x, moments = (x + before) / 2, (np.zeros_like(x), state.second)
-        seen = run.visit(state.q)
-        gradient, inducing = run.gradient(seen, inputs=self.moving)
+        seen = run.visit(self.carried(state, run))
+        gradient, inducing = run.gradient(seen, inputs=self.moving, sites=True)
         size = self.packing.size
         slope = np.concatenate([self.packing.pull(run.model, gradient), np.zeros(self.Z.x.size)])
         extra = 0.0
@@ -143,7 +144,15 @@ class Training:
         new = np.clip(x + self.how.rate * decay * move, self.lower, self.upper)
         value = seen.fit + extra  # q's divergence is taken off where the bound is noted
         state = replace(state, step=t, x=new, before=x, first=first, second=second, q=self.follow(run, seen, decay))
+        state = replace(state, roots=run.bound.roots)
         return replace(state, bound=0.98 * state.bound + 0.02 * value, weight=0.98 * state.weight + 0.02)
+
+    def carried(self, state: State, run: Run) -> Whitened:
+        """q at the hyperparameters of this step: its sites on u are those of the last one, where that is a distribution."""
+        old = state.roots if state.roots is not None else self.at(state.before, slice(0, 1)).bound.roots
+        which = [run.bound.of(i) for i in range(run.bound.latents)]
+        q = state.q.moved([old[k] for k in which], [run.bound.roots[k] for k in which])
+        return q if q.proper else state.q
 
     def follow(self, run: Run, seen: Seen, decay: float) -> Whitened:
         """q after a share of the natural gradient of this batch, halved where it would lower the batch's own bound."""
@@ -210,7 +219,7 @@ class Training:
         return digest.hexdigest()
 
 
-def _save(path: Any, mark: str, state: _State) -> None:
+def _save(path: Any, mark: str, state: State) -> None:
     """The state as plain arrays, whole or not at all."""
     arrays = {name: getattr(state, name) for name in ("x", "first", "second", "before")}
     numbers = np.array([state.step, state.bound, state.weight])
@@ -226,7 +235,7 @@ def _save(path: Any, mark: str, state: _State) -> None:
         )
 
 
-def _load(path: Any, mark: str) -> _State | None:
+def _load(path: Any, mark: str) -> State | None:
     """The state of a run of the same arguments; None where there is no file."""
     who = "SVGP.train(checkpoint=...)"
     if not Path(path).exists():
@@ -241,7 +250,7 @@ def _load(path: Any, mark: str) -> _State | None:
         q = Whitened(np.asfortranarray(found["shift"]), tuple(np.asfortranarray(P) for P in found["precision"]))
         history = tuple((int(step), float(value)) for step, value in found["history"])
         step, bound, weight = (float(v) for v in found["numbers"])
-        return _State(int(step), found["x"], found["first"], found["second"], q, found["before"], bound, weight, history)
+        return State(int(step), found["x"], found["first"], found["second"], q, found["before"], bound, weight, history)
     except CovaryError:
         raise
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):

@@ -181,11 +181,11 @@ class Run:
                 pass
         return plain
 
-    def gradient(self, seen: Seen, *, inputs: bool = True) -> tuple[Any, Any]:
-        """The gradient of the bound over hyperparameters, in the model's shape, and over Z if asked for, q held."""
+    def gradient(self, seen: Seen, *, inputs: bool = True, sites: bool = False) -> tuple[Any, Any]:
+        """The gradient of the bound over hyperparameters, in the model's shape, and over Z if asked for; q or sites held."""
         q, n = seen.q, self.X.rows
         assert seen.target is not None
-        pull = Pull(self.bound, q, seen.target, inputs)
+        pull = Pull(self.bound, q, seen.target, inputs, sites)
         for start in range(0, n, CHUNK):
             part, features = slice(start, start + CHUNK), self.features(start)
             halves, seen.halves = seen.halves, None

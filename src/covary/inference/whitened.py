@@ -122,6 +122,24 @@ class Whitened:
             total += 0.5 * (float((np.tril(R) ** 2).sum()) - len(C)) + float(np.log(np.diagonal(C)).sum())
         return total
 
+    def moved(self, old: list[np.ndarray], new: list[np.ndarray]) -> Whitened:
+        """The same sites on u after a change of K(Z, Z), whose factors were ``old`` and are ``new``, one each.
+
+        q is the prior times sites exp(βᵀu − ½uᵀMu); with T = L⁻¹L′ they turn S⁻¹ = I + LᵀML and S⁻¹m = Lᵀβ into
+        I + Tᵀ(S⁻¹ − I)T and TᵀS⁻¹m.
+        """
+        shift, precision = np.empty_like(self.shift), []
+        for i, P in enumerate(self.precision):
+            T = lower_times(inverse(old[i]), new[i])
+            seen = tiles.mirror(P.copy(order="F"))
+            seen.flat[:: len(P) + 1] -= 1
+            half = lower_times(T, seen, transposed=True)
+            turned = lower_times(T, np.asfortranarray(half.T), transposed=True)
+            turned.flat[:: len(P) + 1] += 1
+            shift[:, i] = T.T @ self.shift[:, i]
+            precision.append(turned)
+        return Whitened(shift, tuple(precision))
+
     def halves(self, A: np.ndarray, which: int) -> np.ndarray:
         """C⁻¹A: the columns' squares add up to aᵀS a."""
         return lower_times(self.inverses[which], A)
@@ -251,10 +269,14 @@ class Pull:
     L⁻ᵀĀ and L gets −tril(L⁻ᵀĀAᵀ), which the pull-back of a Cholesky factor (Murray 2016) turns into −½L⁻ᵀC L⁻¹ for K(Z, Z),
     C the symmetric matrix with the lower triangle of ĀAᵀ. That follows from A diag(h) Aᵀ and A g, which the natural gradient
     holds already.
+
+    With ``sites`` not q(v) is held but the sites that q adds to the prior of u (:meth:`Whitened.moved`), in the manner of Adam,
+    Chang, Khan & Solin (2021): a q that lags behind the hyperparameters then does not hold them back. At the best q the two
+    are the same.
     """
 
-    def __init__(self, bound: WhitenedBound, q: Whitened, target: Whitened, inputs: bool = True) -> None:
-        self.bound, self.q, self.target, self.inputs = bound, q, target, inputs
+    def __init__(self, bound: WhitenedBound, q: Whitened, target: Whitened, inputs: bool = True, sites: bool = False) -> None:
+        self.bound, self.q, self.target, self.inputs, self.sites = bound, q, target, inputs, sites
         self.parts: list[list[Any]] = [[] for _ in bound.kernels]
         self.inducing: Any = np.zeros_like(bound.Z.x)
 
@@ -282,6 +304,18 @@ class Pull:
             from_diag = tiles.pull_diag(kernel, X.take(slice(0, 1)) if one else X, h.sum(keepdims=True) if one else h)
             self.parts[k] = [tiles.total([*self.parts[k], from_cross, from_diag])]
 
+    def through_sites(self, which: int, slope: np.ndarray, inner: np.ndarray) -> np.ndarray:
+        r"""What :math:`\bar A A^\top` gains where sites are held: with e = A g − m and r = S e, and S H for S A diag(h) Aᵀ,
+
+        .. math:: -m r^\top + (e - r) m^\top + (I - S)(I - S + 2 H S).
+        """
+        q, m = self.q, self.q.means[:, which]
+        e = slope - m
+        r = Lapack.solve(q.roots[which], e)
+        rest = -tiles.mirror(np.asfortranarray(Lapack.inverse(q.roots[which])))
+        rest.flat[:: len(m) + 1] += 1
+        return product(rest, np.asfortranarray(rest + inner.T)) - np.outer(m, r) + np.outer(e - r, m)
+
     def finish(self) -> tuple[Any, np.ndarray]:
         """The gradient over the kernel (a tuple where there are several) and over Z."""
         bound, q, found = self.bound, self.q, []
@@ -294,6 +328,8 @@ class Pull:
                 slope = self.target.shift[:, i] + twice @ q.means[:, i]  # A g
                 inner = lower_times(q.inverses[i], lower_times(q.inverses[i], twice), transposed=True, overwrite=True)
                 outer += np.outer(q.means[:, i], slope) + inner - twice
+                if self.sites:
+                    outer += self.through_sites(i, slope, inner)
             half = lower_times(R, tiles.mirror(outer), transposed=True)
             G = -0.5 * lower_times(R, np.asfortranarray(half.T), transposed=True)
             from_inner, z_bar = tiles.pull_cross(kernel, bound.Z, bound.Z, G, inputs=self.inputs)

@@ -94,6 +94,8 @@ class Learned:
     def hessian(self) -> np.ndarray:
         """The Hessian of minus the objective over the unconstrained vector, by differences of gradients; on first access."""
         data = self.objective.data
+        if self.start is not None:  # learned in batches: a bound found by many passes has no differences worth taking
+            return np.zeros((len(self.theta),) * 2)
         with blas_threads(data.rows):
             return difference_hessian(self.objective.at(data, self.gram), self.theta, step=1e-3, central=True)
 

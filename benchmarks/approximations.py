@@ -1,0 +1,176 @@
+"""The book's comparison of approximations: ``python -m benchmarks.approximations --out docs/benchmarks``.
+
+Rasmussen & Williams (2006), section 8.3.7: hyperparameters are learned once, from a subset; every method is then conditioned
+on all training rows with m support points, and tested. Time is conditioning and predicting, learning is the same for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.class_tables import folder
+from benchmarks.measure import Others, say
+from benchmarks.report import Bar, Report, Table, figure, write
+
+TABLES = {"kin40k": ("Matern52", 0.03), "pol": ("Matern32", None)}
+SIZES = (256, 512, 1024, 2048)
+NEIGHBOURS = {256: 25, 512: 50, 1024: 100, 2048: 200}
+LEARNED_FROM = 2000
+METHODS = ("subset", "sor", "dtc", "fitc", "vfe", "svgp", "vecchia")
+TITLES = {
+    "subset": "subset of data",
+    "sor": "subset of regressors",
+    "dtc": "projected process",
+    "fitc": "FITC",
+    "vfe": "VFE",
+    "svgp": "SVGP",
+    "vecchia": "Vecchia",
+}
+TEXT = """The comparison of Rasmussen & Williams (2006), section 8.3.7, on kin40k (10,000 rows to learn from, 30,000 to be tested
+on) and pol (10,000 and 5,000), with the original splits. Hyperparameters are learned once by the evidence of 2,000 random
+rows; every method is then conditioned on all rows with m support points: a subset of m rows, m inducing inputs chosen
+greedily, or m/10 neighbours. SMSE is the mean squared error over the variance of the targets, MSLL the mean log loss less that
+of a Gaussian with the training targets' moments. SVGP's posterior over given inducing inputs is under Gaussian noise VFE's:
+the two must agree. Seconds are conditioning and predicting."""
+
+
+def scores(y: np.ndarray, mean: np.ndarray, variance: np.ndarray, train: np.ndarray) -> tuple[float, float]:
+    """SMSE and MSLL (R&W, section 2.5)."""
+    loss = 0.5 * np.log(2 * np.pi * variance) + (y - mean) ** 2 / (2 * variance)
+    trivial = 0.5 * np.log(2 * np.pi * train.var()) + (y - train.mean()) ** 2 / (2 * train.var())
+    return float(((y - mean) ** 2).mean() / y.var()), float((loss - trivial).mean())
+
+
+def handled(name: str, size: int) -> tuple[Any, Any]:
+    """The gram and the inference of a method."""
+    from covary.gram import LowRank, Subset, Vecchia
+    from covary.inference import SVGP, Exact
+
+    if name == "subset":
+        return Subset(size), Exact()
+    if name == "vecchia":
+        return Vecchia(NEIGHBOURS.get(size, max(1, size // 10))), Exact()
+    if name == "svgp":
+        return LowRank(size), SVGP()
+    return LowRank(size, rule=name), Exact()
+
+
+def one_table(name: str, data_folder: Path, sizes: tuple[int, ...], smoke: bool) -> tuple[list[list[str]], dict[str, Any], str]:
+    """Every method at every size on one table."""
+    import covary.kernels as kernels
+    from covary import GP, Data, Model, condition, learn
+    from covary.likelihoods import Gaussian
+
+    held = np.load(data_folder / "gp_splits" / f"{name}.npz")
+    X, y, X_new, y_new = (np.asarray(held[k], np.float64) for k in ("X_train", "y_train", "X_test", "y_test"))
+    spread = X.std(0)
+    kept = spread > 0
+    X, X_new = X[:, kept] / spread[kept], X_new[:, kept] / spread[kept]
+    if smoke:
+        X, y, X_new, y_new = X[:300], y[:300], X_new[:200], y_new[:200]
+    centre, scale = y.mean(), y.std()
+    y, y_new = (y - centre) / scale, (y_new - centre) / scale
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.permutation(len(y))[:LEARNED_FROM])
+    kernel = getattr(kernels, TABLES[name][0])
+    model = Model(GP(1.0 * kernel(lengthscale=np.full(X.shape[1], 2.0))), likelihood=Gaussian(0.01))
+    began = time.perf_counter()
+    fit = learn(model, Data(X[some], y[some]), n_restarts=0)
+    took = time.perf_counter() - began
+    rows, curves = [], {}
+    for method in METHODS:
+        for size in sizes:
+            gram, inference = handled(method, size)
+            began = time.perf_counter()
+            post = condition(fit.model, Data(X, y), gram=gram, inference=inference)
+            mean, variance = [], []
+            for part in range(0, len(X_new), 5000):
+                got = post.predict(X_new[part : part + 5000]).y
+                mean.append(got.mean)
+                variance.append(got.variance)
+            seconds = time.perf_counter() - began
+            smse, msll = scores(y_new, np.concatenate(mean), np.concatenate(variance), y)
+            support = f"k = {NEIGHBOURS.get(size, max(1, size // 10))}" if method == "vecchia" else f"m = {size}"
+            rows.append([TITLES[method], support, f"{smse:.4f}", f"{msll:.3f}", figure(seconds)])
+            curves[method, size] = (smse, msll, seconds)
+            say(f"{name} {method} {size}: SMSE {smse:.4f}, MSLL {msll:.3f}, {seconds:.1f} s")
+    noise = float(fit.likelihood.variance)
+    return rows, curves, f"Learned from {len(some):,} rows in {took:.1f} s; noise variance {noise:.2g} of the targets'."
+
+
+def picture(path: Path, found: dict[str, dict[Any, Any]], sizes: tuple[int, ...]) -> None:
+    """SMSE and MSLL against the size of the support, a column for each table."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    colours = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000"]
+    fig, axes = plt.subplots(2, len(found), figsize=(4.6 * len(found), 6.4), sharex=True, squeeze=False)
+    for column, (name, curves) in enumerate(found.items()):
+        for row, (label, which) in enumerate((("SMSE", 0), ("MSLL", 1))):
+            ax = axes[row, column]
+            for i, method in enumerate(METHODS):
+                values = [curves[method, size][which] for size in sizes]
+                style = {"svgp": ":", "dtc": "--"}.get(method, "-")
+                ax.plot(sizes, values, style, marker="o", ms=4, color=colours[i], label=TITLES[method])
+            ax.set_xscale("log", base=2)
+            if which == 0:
+                ax.set_yscale("log")
+                ax.set_title(name)
+            ax.set_ylabel(label)
+            ax.grid(alpha=0.3)
+            ax.spines[["top", "right"]].set_visible(False)
+        axes[1, column].set_xticks(sizes, [str(s) for s in sizes])
+        axes[1, column].set_xlabel("support points m (Vecchia: m/10 neighbours)")
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    fig.tight_layout()
+    fig.savefig(path, dpi=130)
+    plt.close(fig)
+
+
+def run(data_folder: Path, smoke: bool = False) -> tuple[Report, dict[str, Any]]:
+    """Every table."""
+    tables, bars, found = [], [], {}
+    sizes = (16, 32) if smoke else SIZES
+    for name, (_, limit) in TABLES.items():
+        if not (data_folder / "gp_splits" / f"{name}.npz").exists():
+            say(f"{name} is not in {data_folder}: left out")
+            continue
+        rows, curves, note = one_table(name, data_folder, sizes, smoke)
+        found[name] = curves
+        columns = ("method", "support", "SMSE", "MSLL", "seconds")
+        tables.append(Table(name, columns, rows, [note]))
+        if limit is not None and not smoke:
+            best = min(curves[m, s][0] for m in ("sor", "dtc", "fitc", "vfe", "svgp") for s in sizes)
+            bars.append(Bar(f"{name}: SMSE of the best inducing method", best, limit, unit=""))
+            bars.append(Bar(f"{name}: SMSE of Vecchia, k = 200", curves["vecchia", 2048][0], 0.022, unit=""))
+    return Report("Approximations for many rows", TEXT, tables, bars), found
+
+
+def main() -> int:
+    """Measure, and write the page with its picture."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.approximations", description=__doc__)
+    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
+    parser.add_argument("--data", type=Path, help="where the tables are; COVARY_DATA by default")
+    parser.add_argument("--smoke", action="store_true", help="a few rows only; nothing is written")
+    options = parser.parse_args()
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    with Others() as others:
+        report, found = run(folder(options.data), smoke=options.smoke)
+    print(report.markdown())
+    if options.out and not options.smoke and found:
+        write(options.out, "approximations", report, others.cores)
+        picture(options.out / "approximations.png", found, SIZES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
