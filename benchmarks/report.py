@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "torch", "gpytorch", "botorch", "GPy", "gpjax")
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "torch", "gpytorch", "botorch", "GPy", "gpjax", "celerite2", "gpboost")
 RESULTS = "results.json"
 
 

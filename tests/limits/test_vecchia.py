@@ -149,7 +149,7 @@ def test_the_error_of_the_evidence_shrinks_with_the_number_of_neighbours() -> No
 
 def test_predictions_come_from_the_nearest_rows() -> None:
     model, data, k = MODELS["mean"], TABLES["plain"], 8
-    got = condition(model, data, gram=Vecchia(k)).predict(XS)
+    got = condition(model, data, gram=Vecchia(3, predict_with=k)).predict(XS)
     scale = np.array([0.4, 0.3])  # the shorter length-scale of every column
     for i, x in enumerate(XS):
         near = np.argsort((((X - x) / scale) ** 2).sum(1))[:k]
@@ -160,6 +160,8 @@ def test_predictions_come_from_the_nearest_rows() -> None:
     other = condition(model, data, gram=NearestNeighbours(k)).predict(XS)
     np.testing.assert_allclose(other.f.mean, got.f.mean, atol=1e-10)
     np.testing.assert_allclose(other.f.variance, got.f.variance, atol=1e-10)
+    twice = condition(model, data, gram=Vecchia(k // 2)).predict(XS)  # as many by default
+    np.testing.assert_allclose(twice.f.mean, got.f.mean, atol=1e-10)
 
 
 def test_the_joint_covariance_is_that_of_the_conditionals() -> None:
@@ -175,7 +177,7 @@ def test_the_joint_covariance_is_that_of_the_conditionals() -> None:
         b = np.linalg.solve(C, cross)
         B[i, new], D[i] = b[k:], 1.5 - cross @ b
     inverse = np.linalg.inv(np.eye(9) - B)
-    got = condition(MODELS["mean"], TABLES["plain"], gram=Vecchia(k)).covariance(XS)
+    got = condition(MODELS["mean"], TABLES["plain"], gram=Vecchia(k, predict_with=k)).covariance(XS)
     np.testing.assert_allclose(got, inverse @ np.diag(D) @ inverse.T, atol=1e-9)
 
 

@@ -165,16 +165,16 @@ def test_training_comes_near_the_best_bound() -> None:
     data, model = Data(X, Y), start(Gaussian(0.3))
     best = learn(model, data, gram=LowRank(Z, rule="vfe")).value
     before = log_evidence(model, data, inference=SVGP(), gram=LowRank(Z))
-    how = SVGP(100, steps=500, rate=0.05)
+    how = SVGP(100, steps=300, rate=0.05)
     held = how.train(Packing(model), None, data, LowRank(Z), learn_inducing=False)
     assert held.status == "finished"
-    assert best - 12 < held.value < best + 1e-3
+    assert best - 0.2 < held.value < best + 1e-3
     assert held.value > before + 150
     np.testing.assert_array_equal(held.Z, Z)
     found = log_evidence(held.model, data, inference=SVGP(), gram=LowRank(held.Z))
     assert held.value == pytest.approx(found, abs=1e-6)
     moved = how.train(Packing(model), None, data, LowRank(Z))
-    assert moved.value > held.value
+    assert moved.value > best + 0.3
     assert np.abs(moved.Z - Z).max() > 0.01
     assert abs(moved.history[-1][1] - moved.value) < 10
 
@@ -189,7 +189,7 @@ def test_training_with_other_likelihoods(kind: str) -> None:
     }[kind]
     model, data = start(likelihood), Data(X, y)
     before = log_evidence(model, data, inference=SVGP(), gram=LowRank(Z))
-    found = SVGP(100, steps=80, rate=0.05).train(Packing(model), None, data, LowRank(Z))
+    found = SVGP(100, steps=40, rate=0.05).train(Packing(model), None, data, LowRank(Z))
     assert found.status == "finished"
     assert found.value > before + 5
     again = log_evidence(found.model, data, inference=SVGP(), gram=LowRank(found.Z))
@@ -362,3 +362,28 @@ def test_a_search_goes_on_from_the_last_q() -> None:
         assert warm[0] == pytest.approx(cold[0], abs=1e-5)
     assert memory["spread"] > 0.5
     assert isinstance(memory["q"], Whitened)
+
+
+def test_gradient_with_the_sites_held_against_differences() -> None:
+    """Away from the best q: the bound at the q that the same sites on u make with other hyperparameters."""
+    model, data = start(StudentT(0.5)), Data(X[:80], Y[:80])
+    how = SVGP(100)
+    training = stochastic.Training(how, Packing(model), None, data, LowRank(Z[:7], learned=True), 0, None, True)
+    x = training.begin().x
+    old = training.at(x, slice(None))
+    rng = np.random.default_rng(4)
+    root = rng.standard_normal((7, 9))
+    q = Whitened(rng.standard_normal((7, 1)), (np.asfortranarray(np.eye(7) + root @ root.T / 3),))
+
+    def value(v: np.ndarray, *, sites: bool) -> float:
+        run = training.at(v, slice(None))
+        return run.visit(q.moved(old.bound, run.bound) if sites else q).value
+
+    for sites in (False, True):
+        found, inducing = old.gradient(old.visit(q), sites=sites)
+        slope = np.concatenate([training.packing.pull(old.model, found), (inducing * training.unit).ravel()])
+        for i in range(len(x)):
+            h = np.zeros_like(x)
+            h[i] = 1e-5
+            wanted = (value(x + h, sites=sites) - value(x - h, sites=sites)) / 2e-5
+            assert slope[i] == pytest.approx(wanted, rel=2e-6, abs=2e-6)

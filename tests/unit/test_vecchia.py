@@ -140,6 +140,8 @@ def test_what_it_cannot_do_is_said() -> None:
     data = Data(data.X, RNG.normal(size=20))
     with pytest.raises(CovaryError, match="ordering is 'sorted'; choose 'maxmin'"):
         log_evidence(MODEL, data, gram=Vecchia(5, ordering="sorted"))
+    with pytest.raises(CovaryError, match="predict_with is 0; give a whole number"):
+        condition(MODEL, data, gram=Vecchia(5, predict_with=0))
     for wrong in (0, -1, 2.5, True):
         with pytest.raises(CovaryError, match=r"neighbours is .*; give a whole number"):
             log_evidence(MODEL, data, gram=Vecchia(wrong))  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from covary.cli.targets import KINDS, class_words
 MOST_LINES = 200
 NOTED = (
     *("data", "rows", "rows dropped", "noise column", "weight column", "size column"),
-    *("likelihood", "inference", "link", "kernel", "seed", "restarts", "max time"),
+    *("likelihood", "inference", "link", "method", "kernel", "seed", "restarts", "max time"),
 )
 
 

@@ -141,6 +141,11 @@ class GPEstimator(BaseEstimator):
         self.model_ = getattr(model, "model", model)
         self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
 
+    def _gram(self) -> AbstractGram:
+        """How K is handled, with the inducing inputs that were learned or chosen, if any."""
+        learned = self.learned_
+        return learned.gram if learned is not None and hasattr(learned.gram, "inducing") else self.method_.gram
+
     def summary(self) -> Summary:
         """A table a person can read: kernel, parameters with error bars and priors, evidence, how learning went."""
         check_is_fitted(self)

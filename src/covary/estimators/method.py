@@ -78,7 +78,7 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
         return Choice("markov", Markov(), inference, f"{why} on one input and a kernel with a state space form: exact in O(n)")
     limit = EXACT_ROWS if gaussian else EXACT_OTHERS
     if not isinstance(inference, SVGP) and n <= _rows_for(model, limit) and dense <= MEMORY_SHARE * free:
-        return Choice("exact", Dense(), inference, f"{why} fit in memory ({dense / 2**30:.2g} GiB) and are soon done")
+        return Choice("exact", Dense(), inference, f"{why}: the whole matrix fits in memory and is soon done")
     if gaussian and isinstance(inference, Exact):
         if data.X.columns <= NEIGHBOUR_COLUMNS and data.y.ndim == 1:
             return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{why} on few inputs: each given its nearest neighbours")

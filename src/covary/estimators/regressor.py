@@ -251,7 +251,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         else:
             likelihood.check(y, "GPRegressor.update")
             data = held.join(self._rows_that_count(X, y, weight)).merge()
-        self.posterior_ = condition(self.model_, data, inference=self.inference_)
+        self.posterior_ = condition(self.model_, data, inference=self.inference_, gram=self._gram())
         self._finish(data)
         return self
 

@@ -32,6 +32,7 @@ from covary.estimators.encoding import (
 )
 from covary.estimators.method import Choice
 from covary.gram.dense import Dense, NoiseFactor, sound
+from covary.gram.subset import Subset
 from covary.inference.base import Solved
 from covary.inference.condition import condition
 from covary.inference.exact import Exact, residual
@@ -86,8 +87,9 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
         "priors": {path: encode_prior(p) for path, p in estimator.priors_.items()},
     }
     gram = estimator.method_.gram if estimator.learned_ is None else estimator.learned_.gram
-    if not isinstance(gram, Dense):
-        record["gram"], record["method"] = encode_gram(gram), [estimator.method_.name, estimator.method_.why]
+    record["method"] = [estimator.method_.name, estimator.method_.why]
+    if not isinstance(gram, Dense | Subset):
+        record["gram"] = encode_gram(gram)
     arrays: dict[str, Any] = {"X": data.X.x, "y": data.y, "alpha": post.alpha}
     if "gram" in record and np.ndim(getattr(post.bound, "Z", None) and post.bound.Z.x) == 2:
         arrays["inducing"] = post.bound.Z.x

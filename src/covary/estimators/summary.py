@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from covary._module import Mark
+from covary.gram.dense import Dense
 from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, REAL, parameters
@@ -182,8 +183,11 @@ def _slow(learned: Any) -> bool:
     """Whether error bars have to be found first and take long: two evaluations on all rows for each parameter."""
     if "log_errors" in vars(learned) or not learned.history:
         return False
-    work = sum(float(rows) ** 3 for rows, _ in learned.history)
-    return 2 * len(learned.theta) * float(learned.levels[-1]) ** 3 * learned.seconds / work > LONG
+    if learned.start is not None:
+        return False  # learned in batches: there are none
+    power = 3 if learned.gram is None or isinstance(learned.gram, Dense) else 1
+    work = sum(float(rows) ** power for rows, _ in learned.history)
+    return 2 * len(learned.theta) * float(learned.levels[-1]) ** power * learned.seconds / work > LONG
 
 
 def _rows(estimator: Any, names: Any = None, quick: bool = False) -> list[Row]:

@@ -169,6 +169,10 @@ class MarkovBound(AbstractBound):
         self._equations: dict[bool, Any] = {}
         self._held: tuple[Any, ...] = (None, None)
 
+    @property
+    def width(self) -> int:
+        return 128  # a few states with their covariances, whatever n
+
     def grid(self, *, sequential: bool = False) -> Grid:
         """The rows in lanes; in one lane where some noise is zero, since a stretch of rows alone may then be singular."""
         if sequential not in self._grids:

@@ -197,6 +197,8 @@ class VecchiaBound(AbstractBound):
     ) -> None:
         if len(kernels) != 1:
             raise fail("gram.Vecchia", "several latent functions are not supported", "use gram=Dense()")
+        if gram.predict_with is not None and gram.predict_with < 1:
+            raise fail("gram.Vecchia", f"predict_with is {gram.predict_with}", "give a whole number, one or more, or None")
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         settled = gram.settled if workspace is None else workspace.get("neighbourhoods", gram.settled)
         if settled is None or not settled.fits(X):
@@ -357,12 +359,12 @@ class VecchiaBound(AbstractBound):
     def _near(self, X: Inputs) -> np.ndarray:
         if self._search is None:
             self._search = Search(self.X.x, self.settled.scale)
-        return self._search.nearest(X.x, self.gram.neighbours)
+        return self._search.nearest(X.x, self.gram.predictors)
 
     def _weights(self, factor: Any, X: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The nearest rows of every new input, their weights, and the variance that is left."""
         near = self._near(X)
-        short = min(self.gram.neighbours, -(-near.shape[1] // 16) * 16) - near.shape[1]
+        short = min(self.gram.predictors, -(-near.shape[1] // 16) * 16) - near.shape[1]
         index = np.pad(near, ((0, 0), (0, short)), constant_values=-1)
         dtype, bare = self.X.x.dtype, self._bare
         noise = np.append(np.asarray(factor.spread, dtype), 0.0).astype(dtype)
@@ -390,7 +392,7 @@ class VecchiaBound(AbstractBound):
         return np.einsum("mk,mk...->m...", b, self._latest.covariance_times(columns(B))[near])
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
-        r"""Each new point given its k nearest rows and the k nearest new points before it: (I − B)⁻¹ D (I − B)⁻ᵀ.
+        r"""Each new point given its nearest rows and as many of the new points before it: (I − B)⁻¹ D (I − B)⁻ᵀ.
 
         New points have no noise and may be as close as one likes, so their local systems are solved in the space of
         eigenvalues above 1e-10 of the largest.
@@ -398,7 +400,7 @@ class VecchiaBound(AbstractBound):
         from scipy.linalg import solve_triangular
 
         near, m = self._near(X), X.rows
-        others = previous(scaled(X.x, self.settled.scale), min(self.gram.neighbours, m))
+        others = previous(scaled(X.x, self.settled.scale), min(self.gram.predictors, m))
         noise, kernel, B, D = np.asarray(factor.spread), self.kernels[0], np.eye(m), np.empty(m)
         for i in range(m):
             before = others[i][others[i] >= 0]
@@ -451,6 +453,8 @@ class Vecchia(AbstractGram):
         What is added to the diagonal, as a fraction of the prior variance; zero.
     seed
         Seed of the ordering, where :meth:`prepare` is not told another.
+    predict_with
+        How many of the nearest rows a prediction is given; twice ``neighbours`` if None.
     settled
         The order and the neighbours, as :meth:`prepare` leaves them.
     terms
@@ -475,10 +479,16 @@ class Vecchia(AbstractGram):
     ordering: str = static("maxmin")
     jitter: float = static(0.0)
     seed: int = static(0)
+    predict_with: int | None = static(None)
     settled: Neighbourhoods | None = static(None)
     terms: int | None = static(None)
 
     thins: ClassVar[bool] = True
+
+    @property
+    def predictors(self) -> int:
+        """How many of the nearest rows a prediction is given."""
+        return 2 * self.neighbours if self.predict_with is None else self.predict_with
 
     def thinned(self, terms: int, *, key: int = 0) -> Vecchia:
         """The same with so many terms of its evidence, taken evenly along the order: an estimate for a coarse search."""
@@ -527,7 +537,7 @@ class NearestNeighbours(AbstractGram):
         return self._random().prepare(model, data, key=key)
 
     def _random(self) -> Vecchia:
-        return Vecchia(self.neighbours, ordering="random", jitter=self.jitter, seed=self.seed)
+        return Vecchia(self.neighbours, ordering="random", jitter=self.jitter, seed=self.seed, predict_with=self.neighbours)
 
     def bind(
         self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None

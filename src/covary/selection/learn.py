@@ -219,13 +219,13 @@ def _search(
         raise fail("learn", "every parameter is fixed", "free one, or call condition directly")
     theta0, centre = packing.pack(model), packing.pack(natural)
     lower, upper = box(packing, attached, data, theta0, centre)
-    ladder = Levels(data, gram, inference, coarse=coarse, key=key)
-    levels = ladder.sizes
-    if len(levels) == 1 or gram.thins or isinstance(gram, Subset):
-        ladder.settle(natural)
     stochastic = isinstance(inference, SVGP)
     if stochastic and not isinstance(gram, LowRank):
         raise fail("learn", f"SVGP is given with gram={type(gram).__name__}", "give gram=LowRank(...) with it")
+    ladder = Levels(data, gram, inference, coarse=coarse, key=key)
+    levels = ladder.sizes
+    if not stochastic and (len(levels) == 1 or gram.thins or isinstance(gram, Subset)):
+        ladder.settle(natural)
     coarsely = coarse_inference(model.likelihood) if stochastic else inference
     problem = Objective(packing, attached, data, coarsely, gram, objective, (lower, upper))
     rng = np.random.default_rng(key)
@@ -318,7 +318,7 @@ def _search(
     if len(levels) > 1 or stochastic:
         ladder.settle(packing.unpack(best.x))
     if stochastic:
-        problem = Objective(packing, attached, data, inference, ladder.at(data.rows)[1], objective, (lower, upper))
+        problem = Objective(packing, attached, data, inference, ladder.settled_gram(), objective, (lower, upper))
         at_last = train(problem, best.x, gram, tie, deadline, checkpoint, key, tracker)
         seconds = time.monotonic() - began
         return Learned(

@@ -52,6 +52,7 @@ class Levels:
     def __init__(self, data: Data, gram: AbstractGram, inference: Any, *, coarse: bool, key: int) -> None:
         self.data, self.gram, self.key = data, gram, key
         self.settled: tuple[AbstractGram, Data] | None = None
+        self.batches = isinstance(inference, SVGP)  # then every level is dense: what comes after is no level
         coarsest = COARSEST if isinstance(inference, Exact) else ITERATED
         n = data.rows
         self.sizes: tuple[int, ...] = (n,)
@@ -72,10 +73,14 @@ class Levels:
         """Settle what depends on the kernel (inducing inputs, neighbours, a subset) for this model."""
         self.settled = self.gram.prepare(model, self.data, key=self.key)
 
+    def settled_gram(self) -> AbstractGram:
+        """The gram as it was settled last."""
+        return self.gram if self.settled is None else self.settled[0]
+
     def at(self, rows: int) -> tuple[Data, AbstractGram]:
         """What is evaluated on this level."""
         gram, data = self.settled or (self.gram, self.data)
-        if rows == data.rows:
+        if rows == data.rows and not self.batches:
             if isinstance(gram, Dense) and gram.tile is None:
                 gram = gram.replace(tile=tile_size(data.rows))
             return data, gram
