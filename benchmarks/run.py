@@ -14,7 +14,15 @@ from benchmarks import measure
 from benchmarks.report import machine, versions, write
 
 SCRIPTS = ("evidence", "grams", "memory", "cold", "fit")
-LONG = ("defaults", "classes", "classes_speed", "approximations", "markov", "svgp", "vecchia")  # in earnest by themselves: they need tables, or many minutes
+LONG = (
+    "defaults",
+    "classes",
+    "classes_speed",
+    "approximations",
+    "markov",
+    "svgp",
+    "vecchia",
+)  # in earnest by themselves: they need tables, or many minutes
 
 
 def main() -> int:

@@ -156,12 +156,13 @@ class Training:
     def follow(self, run: Run, seen: Seen, decay: float) -> Whitened:
         """q after a share of the natural gradient of this batch, halved where it would lower the batch's own bound."""
         assert seen.target is not None
-        share, gaussian = self.natural * decay, isinstance(run.model.likelihood, Gaussian)
+        share = self.natural * decay
+        if isinstance(run.model.likelihood, Gaussian):  # a proper q, whatever the share
+            return seen.q.towards(seen.target, share)
         for _ in range(10):
             try:
                 q = run.centred(seen.q.towards(seen.target, share))
-                _ = q.roots
-                if gaussian or run.visit(q, target=False).value >= seen.value:
+                if run.visit(q, target=False).value >= seen.value:
                     return q
             except NotPositiveDefinite:
                 pass
