@@ -216,6 +216,10 @@ class VecchiaBound(AbstractBound):
             self.terms = ((np.arange(gram.terms) + start) * (n / gram.terms)).astype(int)
         check_memory("gram.Vecchia", 8 * n * k * X.x.dtype.itemsize, "ask for fewer neighbours, or use fewer rows")
 
+    @property
+    def width(self) -> int:
+        return 8 * self.settled.sets.shape[1]  # new rows are taken in batches of their own
+
     # batches of local problems ----------------------------------------------------------------------------------
     @staticmethod
     def _size(rows: int, k: int) -> int:

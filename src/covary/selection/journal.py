@@ -12,9 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from covary._checks import fail
+from covary._module import Module
 from covary._write import whole_file
 
 FORMAT = "covary journal 1"
@@ -23,10 +25,13 @@ Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short name of a problem: arrays by their bytes, everything else by its text."""
+    """A short name of a problem: arrays by their bytes, modules by their numbers and structure, all else by its text."""
     digest = hashlib.sha256()
     for part in parts:
-        if isinstance(part, np.ndarray):
+        if isinstance(part, Module):
+            leaves, structure = jax.tree_util.tree_flatten(part)
+            digest.update(fingerprint(*map(np.asarray, leaves), structure).encode())
+        elif isinstance(part, np.ndarray):
             digest.update(repr((part.shape, part.dtype.str)).encode())
             digest.update(np.ascontiguousarray(part).tobytes())
         else:
@@ -55,7 +60,6 @@ class Journal:
         else:
             with whole_file(self.path, "learn") as file:
                 file.write(head)
-        self.file = open(self.path, "ab")  # noqa: SIM115
 
     def _read(self, head: bytes) -> None:
         raw = self.path.read_bytes()
@@ -84,13 +88,9 @@ class Journal:
                 value, gradient = self.known[key]
                 return value, gradient.copy()
             value, gradient = function(theta)
-            self.file.write(key + np.concatenate([[value], gradient]).tobytes())
-            self.file.flush()
+            with open(self.path, "ab") as file:
+                file.write(key + np.concatenate([[value], gradient]).tobytes())
             self.known[key] = (float(value), np.array(gradient))
             return value, gradient
 
         return looked_up
-
-    def close(self) -> None:
-        """Close the file; it stays, so that a longer search may go on from it."""
-        self.file.close()

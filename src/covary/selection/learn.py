@@ -35,7 +35,7 @@ from covary.selection.levels import Levels, coarse_inference
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
-from covary.selection.search import CLEARLY, FLAT, GAIN, ROUGH, Peak, further_starts, joins, move_inducing, refine, weigh
+from covary.selection.search import CLEARLY, FLAT, GAIN, MOVED, ROUGH, Peak, further_starts, joins, move_inducing, refine, weigh
 from covary.selection.starts import spread_equal, starting_values
 from covary.selection.stochastic import train
 
@@ -240,7 +240,7 @@ def _search(
             tracker.evaluated(rows, -value)
 
         if journal is not None:
-            function = journal.kept(rows + 0.001 * len(restarts), function)
+            function = journal.kept(rows + 0.001 * len(restarts) + 1e-6 * ladder.version, function)
         return function, note
 
     restarts: list[Restart] = []
@@ -339,11 +339,14 @@ def _search(
         )
     with blas_threads(levels[-1]):
         refined = refine(peaks, levels, on, theta0, lower, upper, deadline, lambda rows, x: ladder.arrive(rows, packing, x))
+    if gram.thins and np.abs(refined.x - ladder.begun(packing)).max() > MOVED and not deadline.over():
+        ladder.settle(packing.unpack(refined.x))  # neighbours by the length-scales that were found
+        function, note = on(levels[-1])
+        with blas_threads(levels[-1]):
+            refined = lbfgs(function, refined.x, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
     problem.data, problem.gram = ladder.at(levels[-1])
     if getattr(gram, "learned", False) and not deadline.over():
         refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])
-    if journal is not None:
-        journal.close()
     return Learned(
         packing.unpack(refined.x),
         -refined.value,
@@ -365,4 +368,6 @@ def _search(
 def _name(model: Any, data: Data, problem: Objective, key: int) -> str:
     """What tells this problem from another one."""
     arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
-    return fingerprint(*arrays, *data.X.tags.values(), model, problem.inference, problem.gram, problem.priors, key)
+    return fingerprint(
+        *arrays, *data.X.tags.values(), model, problem.inference, problem.gram, sorted(problem.priors.by_path.items()), key
+    )

@@ -52,6 +52,8 @@ class Levels:
     def __init__(self, data: Data, gram: AbstractGram, inference: Any, *, coarse: bool, key: int) -> None:
         self.data, self.gram, self.key = data, gram, key
         self.settled: tuple[AbstractGram, Data] | None = None
+        self.model: Any = None
+        self.version = 0  # how often it was settled
         self.batches = isinstance(inference, SVGP)  # then every level is dense: what comes after is no level
         coarsest = COARSEST if isinstance(inference, Exact) else ITERATED
         n = data.rows
@@ -71,7 +73,12 @@ class Levels:
 
     def settle(self, model: Any) -> None:
         """Settle what depends on the kernel (inducing inputs, neighbours, a subset) for this model."""
-        self.settled = self.gram.prepare(model, self.data, key=self.key)
+        self.version += 1
+        self.settled, self.model = self.gram.prepare(model, self.data, key=self.key), model
+
+    def begun(self, packing: Any) -> np.ndarray:
+        """The vector of the model that was settled for last."""
+        return packing.pack(self.model)
 
     def settled_gram(self) -> AbstractGram:
         """The gram as it was settled last."""

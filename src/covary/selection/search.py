@@ -25,6 +25,7 @@ APART = 0.3  # unconstrained units beyond which two ends are different ones
 NEAR = 30.0  # nats below the highest end within which another may still hold more of the posterior
 MORE = 0.5  # nats: how much more than the highest another end must hold to be preferred, Laplace's method being rough
 CLEARLY = 2.0  # nats: how much more of the data another model must explain to be preferred
+MOVED = 0.25  # of a logarithm: how far a length-scale must go for neighbours to be looked for again
 VALLEY = 0.2  # nats: how far the objective must fall half way between two ends to make them two peaks
 MANY = 60  # parameters beyond which a coarse Hessian, an evaluation for each, costs more than it saves
 LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats

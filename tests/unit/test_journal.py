@@ -1,0 +1,142 @@
+"""Learning that is broken off: by the clock, by Ctrl-C, by a kill; and what the journal keeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from covary import GP, Data, Model, learn
+from covary._checks import CovaryError
+from covary.gram import LowRank, Vecchia
+from covary.kernels import Matern52
+from covary.likelihoods import Gaussian
+from covary.selection.journal import Journal, fingerprint
+from covary.selection.progress import watching
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(150, 3))
+Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=150)
+MODEL = Model(GP(1.0 * Matern52(np.ones(3))), likelihood=Gaussian(0.1))
+DATA = Data(X, Y)
+
+
+class Killed(Exception):
+    """Stands for a power cut."""
+
+
+def break_off(after: int, path: Path, **options: Any) -> None:
+    """Learn, and die after so many evaluations."""
+    seen = []
+
+    def count(now: Any) -> None:
+        seen.append(now)
+        if len(seen) == after:
+            raise Killed
+
+    with pytest.raises(Killed), watching(count):
+        learn(MODEL, DATA, checkpoint=path, **options)
+
+
+@pytest.mark.parametrize("gram", [None, LowRank(20, rule="vfe"), LowRank(12, rule="vfe", learned=True), Vecchia(10)], ids=str)
+def test_a_search_that_was_killed_ends_where_it_would_have_ended(gram: Any, tmp_path: Path) -> None:
+    options = {} if gram is None else {"gram": gram}
+    whole = learn(MODEL, DATA, **options)
+    path = tmp_path / "fit.journal"
+    break_off(6, path, **options)
+    made: list[Any] = []
+    resumed = learn(MODEL, DATA, checkpoint=path, **options)
+    np.testing.assert_array_equal(resumed.theta, whole.theta)
+    assert resumed.value == whole.value
+    with watching(made.append):
+        again = learn(MODEL, DATA, checkpoint=path, **options)
+    np.testing.assert_array_equal(again.theta, whole.theta)
+
+
+def test_what_is_known_is_not_computed_again(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "j", "problem", 2)
+    calls: list[np.ndarray] = []
+
+    def function(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        calls.append(theta)
+        return float(theta.sum()), theta * 2
+
+    kept = journal.kept(10, function)
+    first = kept(np.array([1.0, 2.0]))
+    later = Journal(tmp_path / "j", "problem", 2).kept(10, function)
+    second = later(np.array([1.0, 2.0]))
+    assert len(calls) == 1
+    assert first[0] == second[0]
+    np.testing.assert_array_equal(first[1], second[1])
+    later(np.array([1.0, 2.5]))
+    Journal(tmp_path / "j", "problem", 2).kept(11, function)(np.array([1.0, 2.0]))  # other rows: another value
+    assert len(calls) == 3
+
+
+def test_half_a_record_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    break_off(5, path)
+    path.write_bytes(path.read_bytes()[:-7])
+    assert learn(MODEL, DATA, checkpoint=path).value == learn(MODEL, DATA).value
+
+
+@pytest.mark.parametrize("other", [Data(X, Y + 1e-9), Data(X[:149], Y[:149])], ids=["values", "rows"])
+def test_a_journal_of_other_data_is_refused(other: Data, tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    break_off(3, path)
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        learn(MODEL, other, checkpoint=path)
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        learn(Model(GP(1.0 * Matern52(np.full(3, 2.0))), likelihood=Gaussian(0.1)), DATA, checkpoint=path)
+
+
+def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("precious")
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        learn(MODEL, DATA, checkpoint=path)
+    assert path.read_text() == "precious"
+
+
+def test_fingerprints_tell_shapes_types_and_numbers_apart() -> None:
+    a = np.arange(6.0)
+    others = [(a.reshape(2, 3),), (a.astype(np.float32),), (a, 1), (-a,), (LowRank(a[:, None]),), (LowRank(-a[:, None]),)]
+    assert len({fingerprint(a), *(fingerprint(*parts) for parts in others)}) == 7
+
+
+CODE = """
+import sys, time, numpy as np
+from covary import GP, Data, Model, learn
+from covary.likelihoods import Gaussian
+from covary.selection.progress import watching
+rng = np.random.default_rng(0)
+X = rng.normal(size=(300, 4))
+def tell(now):
+    if now.steps == 3:
+        print("ready", flush=True)
+    time.sleep(0.2)
+with watching(tell):
+    model = Model(GP("1.0 * Matern52(lengthscale=[1,1,1,1])"), likelihood=Gaussian(0.1))
+    fit = learn(model, Data(X, np.sin(X[:, 0])), n_restarts=20)
+print(fit.status, np.isfinite(fit.value), flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_ctrl_c_keeps_the_best_so_far() -> None:
+    process = subprocess.Popen([sys.executable, "-c", CODE], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    rest, error = process.communicate(timeout=60)
+    assert rest == "interrupted True\n", error
+    assert process.returncode == 0
+    assert time.monotonic() - began < 20
