@@ -91,7 +91,7 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
     if not isinstance(gram, Dense | Subset):
         record["gram"] = encode_gram(gram)
     arrays: dict[str, Any] = {"X": data.X.x, "y": data.y, "alpha": post.alpha}
-    if "gram" in record and np.ndim(getattr(post.bound, "Z", None) and post.bound.Z.x) == 2:
+    if "gram" in record and hasattr(post.bound, "Z"):
         arrays["inducing"] = post.bound.Z.x
     if isinstance(post.factor, WhitenedFactor):
         q = post.factor.q
@@ -227,7 +227,8 @@ def _posterior(
 ) -> Posterior:
     if "q_shift" in arrays:
         q = Whitened(arrays["q_shift"], tuple(arrays["q_precision"]))
-        return condition(Started(model, {"q": q}), data, inference=inference, gram=gram)
+        begun: Any = Started(model, {"q": q})
+        return condition(begun, data, inference=inference, gram=gram)
     if "sites" in arrays:
         return _from_sites(record, arrays, model, data, gram)
     if "factor" not in arrays:

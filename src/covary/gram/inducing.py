@@ -108,7 +108,8 @@ def _centres(kernel: Any, X: Inputs, count: int, rng: np.random.Generator) -> np
     spread = X.x.std(0)
     spread = np.where(spread > 0, spread, 1.0)
     seed = int(rng.integers(2**31 - 1))
-    found = MiniBatchKMeans(count, batch_size=max(2048, 4 * count), n_init=1, max_iter=30, random_state=seed).fit(X.x / spread)
+    options: Any = {"batch_size": max(2048, 4 * count), "n_init": 1, "max_iter": 30, "random_state": seed}
+    found = MiniBatchKMeans(count, **options).fit(X.x / spread)
     return np.unique(found.cluster_centers_ * spread, axis=0)
 
 

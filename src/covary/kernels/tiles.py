@@ -78,7 +78,7 @@ def tile_size(rows: int) -> int:
 def cross_size(rows: int, columns: int) -> tuple[int, int]:
     """The tile of a cross matrix: square as for a gram, but against very many columns as large as pads few rows."""
     if columns < 8 * LARGE:
-        return (tile_size(rows),) * 2
+        return tile_size(rows), tile_size(rows)
     fitting = [size for size in (LARGE, MIDDLE, SMALL) if -rows % size <= rows // 8]
     return (fitting or [SMALL])[0], LARGE
 

@@ -223,7 +223,7 @@ def _search(
     if stochastic and not isinstance(gram, LowRank):
         raise fail("learn", f"SVGP is given with gram={type(gram).__name__}", "give gram=LowRank(...) with it")
     ladder = Levels(data, gram, inference, coarse=coarse, key=key)
-    levels = ladder.sizes
+    levels: tuple[int, ...] = ladder.sizes
     if not stochastic and (len(levels) == 1 or gram.thins or isinstance(gram, Subset)):
         ladder.settle(natural)
     coarsely = coarse_inference(model.likelihood) if stochastic else inference
@@ -303,7 +303,7 @@ def _search(
         # a few rows of a rare class can look like noise, and so can all rows at a scale far from theirs
         points = [theta0] if len(levels) > 1 else []
         points += [] if np.allclose(theta0, centre) else [np.clip(centre, lower, upper)]
-        levels = levels[-1:]
+        levels = (levels[-1],)
         ladder.settle(natural)
         function, note = on(levels[0])
         best = min([climb(p, GAIN, 500) for p in points] or [best], key=lambda r: r.value)
