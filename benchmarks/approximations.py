@@ -33,8 +33,8 @@ TITLES = {
     "svgp": "SVGP",
     "vecchia": "Vecchia",
 }
-TEXT = """The comparison of Rasmussen & Williams (2006), section 8.3.7, on kin40k (10,000 rows to learn from, 30,000 to be tested
-on) and pol (10,000 and 5,000), with the original splits. Hyperparameters are learned once by the evidence of 2,000 random
+TEXT = """The comparison of Rasmussen & Williams (2006), section 8.3.7, on kin40k (10,000 rows to learn from, 30,000 to be
+tested on) and pol (10,000 and 5,000), with the original splits. Hyperparameters are learned once by the evidence of 2,000 random
 rows; every method is then conditioned on all rows with m support points: a subset of m rows, m inducing inputs chosen
 greedily, or m/10 neighbours. SMSE is the mean squared error over the variance of the targets, MSLL the mean log loss less that
 of a Gaussian with the training targets' moments. SVGP's posterior over given inducing inputs is under Gaussian noise VFE's:

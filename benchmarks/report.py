@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "torch", "gpytorch", "botorch", "GPy", "gpjax", "celerite2", "gpboost")
+PEERS = ("torch", "gpytorch", "botorch", "GPy", "gpjax", "celerite2", "gpboost")
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", *PEERS)
 RESULTS = "results.json"
 
 

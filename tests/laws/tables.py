@@ -25,8 +25,8 @@ class KernelRow:
     @property
     def smoothness(self) -> float:
         """How often the process is mean-square differentiable, from the book (section 4.2.1), not from the kernel."""
-        finite = {"Matern12": 0, "Matern32": 1, "Matern52": 2, "Wiener": 0, "IntegratedWiener": 1, "Columns-Wiener": 0, "Sum-rough": 0}
-        finite |= {"Function": 0, "tensor": 2}
+        finite = {"Matern12": 0, "Matern32": 1, "Matern52": 2, "Wiener": 0, "Columns-Wiener": 0, "Sum-rough": 0}
+        finite |= {"Function": 0, "tensor": 2, "IntegratedWiener": 1}
         return finite.get(self.name.removesuffix("-ard"), np.inf)
 
     @property

@@ -223,7 +223,7 @@ def _search(
     if stochastic and not isinstance(gram, LowRank):
         raise fail("learn", f"SVGP is given with gram={type(gram).__name__}", "give gram=LowRank(...) with it")
     ladder = Levels(data, gram, inference, coarse=coarse, key=key)
-    levels: tuple[int, ...] = ladder.sizes
+    levels: Any = ladder.sizes
     if not stochastic and (len(levels) == 1 or gram.thins or isinstance(gram, Subset)):
         ladder.settle(natural)
     coarsely = coarse_inference(model.likelihood) if stochastic else inference
