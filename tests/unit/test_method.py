@@ -33,9 +33,7 @@ def chosen(rows: int, columns: int, likelihood: Any = None, **options: Any) -> r
     ("rows", "columns", "likelihood", "name"),
     [
         (rules.EXACT_ROWS, 4, None, "exact"),
-        (rules.EXACT_ROWS + 1, 4, None, "low_rank"),
         (rules.EXACT_ROWS + 1, rules.NEIGHBOUR_COLUMNS, None, "vecchia"),
-        (rules.EXACT_ROWS + 1, rules.NEIGHBOUR_COLUMNS + 1, None, "low_rank"),
         (rules.MARKOV_ROWS, 1, None, "exact"),
         (rules.MARKOV_ROWS + 1, 1, None, "markov"),
         (10**6, 1, None, "markov"),
@@ -54,11 +52,28 @@ def test_every_boundary(rows: int, columns: int, likelihood: Any, name: str) -> 
     assert f"{rows:,}" in choice.why
 
 
+@pytest.mark.parametrize(("share", "name"), [(rules.QUIET, "vecchia"), (rules.QUIET + 0.01, "low_rank")])
+def test_with_many_inputs_the_share_of_noise_decides(share: float, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "noise_share", lambda model, data: share)
+    choice = chosen(rules.EXACT_ROWS + 1, rules.NEIGHBOUR_COLUMNS + 1)
+    assert choice.name == name
+    assert f"{100 * share:.0f} %" in choice.why
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.8])
+def test_the_share_of_noise_is_found_in_a_sample(noise: float) -> None:
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(3000, 4))
+    y = np.sqrt(1 - noise) * np.sqrt(2) * np.sin(inputs[:, 0] * 2) + np.sqrt(noise) * rng.normal(size=3000)
+    model = Model(GP("1.0 * Matern52(lengthscale=[1, 1, 1, 1])"), likelihood=Gaussian(0.1))
+    assert rules.noise_share(model, Data(inputs, y)) == pytest.approx(noise, rel=0.3)
+
+
 def test_memory_decides_too() -> None:
     rows = 5000
     need = 2 * rows**2 * 8
-    assert chosen(rows, 4, free=int(need / rules.MEMORY_SHARE) + 8).name == "exact"
-    assert chosen(rows, 4, free=int(need / rules.MEMORY_SHARE) - 8).name == "low_rank"
+    assert chosen(rows, 2, free=int(need / rules.MEMORY_SHARE) + 8).name == "exact"
+    assert chosen(rows, 2, free=int(need / rules.MEMORY_SHARE) - 8).name == "vecchia"
 
 
 def test_a_kernel_without_a_state_space_form_is_not_forced_into_one() -> None:

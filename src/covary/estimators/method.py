@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from covary._checks import fail
 from covary.data import Data
 from covary.gram.base import AbstractGram
@@ -22,12 +24,15 @@ from covary.inference.ep import EP
 from covary.inference.exact import Exact
 from covary.inference.svgp import SVGP
 from covary.likelihoods.gaussian import Gaussian
+from covary.parameters import Packing
 
 EXACT_ROWS = 10_000  # under Gaussian noise; a fit then takes minutes on two cores
 EXACT_OTHERS = 3_000  # under another likelihood: several factorisations for every one of exact inference
 MARKOV_ROWS = 500  # below which a dense factor is as fast
 NEIGHBOURS = 30
 NEIGHBOUR_COLUMNS = 3  # inputs like places, in which near rows tell most
+QUIET = 0.2  # the share of noise up to which neighbours tell more than a smooth surface through inducing inputs
+SAMPLE = 800  # rows from which that share is judged
 INDUCING = 500
 MEMORY_SHARE = 0.7  # of what is free that a fit may take
 
@@ -80,9 +85,13 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
     if not isinstance(inference, SVGP) and n <= _rows_for(model, limit) and dense <= MEMORY_SHARE * free:
         return Choice("exact", Dense(), inference, f"{why}: the whole matrix fits in memory and is soon done")
     if gaussian and isinstance(inference, Exact):
-        if data.X.columns <= NEIGHBOUR_COLUMNS and data.y.ndim == 1:
+        if data.X.columns <= NEIGHBOUR_COLUMNS:
             return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{why} on few inputs: each given its nearest neighbours")
-        return Choice("low_rank", LowRank(INDUCING, rule="fitc"), inference, f"{why}: through {INDUCING} inducing inputs")
+        share = noise_share(model, data)
+        said = f"{why}, of whose scatter {100 * share:.0f} % looks like noise in a sample"
+        if share <= QUIET:
+            return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{said}: each given its nearest neighbours")
+        return Choice("low_rank", LowRank(INDUCING, rule="vfe"), inference, f"{said}: through {INDUCING} inducing inputs")
     if (given and isinstance(inference, EP)) or (given and not one):
         return Choice("low_rank", LowRank(INDUCING), inference, f"{why}: {type(inference).__name__} through inducing inputs")
     return Choice(
@@ -91,6 +100,18 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
         SVGP(),
         f"{why} under a {type(model.likelihood).__name__} likelihood: variational, in batches",
     )
+
+
+def noise_share(model: Any, data: Data) -> float:
+    """How much of the scatter of y a quick fit to a sample calls noise."""
+    from covary.selection.learn import learn
+    from covary.selection.starts import target_scale
+
+    rows = np.sort(np.random.default_rng(0).permutation(data.rows)[:SAMPLE])
+    some = data.take(rows)
+    if not Packing(model).size:
+        return float(np.mean(model.likelihood.variance)) / target_scale(some) ** 2
+    return float(np.mean(learn(model, some).likelihood.variance)) / target_scale(some) ** 2
 
 
 def _named(method: str, inference: AbstractInference) -> Choice:

@@ -249,7 +249,7 @@ def _search(
         problem.jitter = needed_jitter(model, data, inference, gram)
     points = [theta0, *(packing.pack(as_model(s)) for s in starts)]
     points += [np.clip(p, lower, upper) for p in further_starts(theta0, centre, packing, n_restarts, rng)]
-    tracker = Tracker(levels, len(points) + len(rivals), packing.size, began)
+    tracker = Tracker(levels, len(points) + len(rivals), packing.size, began, ladder.costs())
     only = len(points) + len(rivals) == 1
 
     def climb(point: np.ndarray, tolerance: float, most: int, known: Sequence[Any] = ()) -> Any:

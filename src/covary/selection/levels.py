@@ -23,6 +23,7 @@ from covary.parameters import POSITIVE
 COARSEST = 400  # rows below which there is no coarser level
 ITERATED = 250  # ... where every evaluation iterates: several factorisations each, and fewer fixed costs beside them
 DENSE_ROWS = 2000  # the finest dense level below a low-rank one
+SOME_ROWS = 16_000  # the rows of a low-rank level between those and all
 TERMS = 4000  # the fewest terms of a thinned Vecchia evidence
 
 
@@ -45,8 +46,8 @@ class Levels:
     """The levels of one search.
 
     A dense gram is searched on subsets of the rows; a low-rank one on dense subsets first (they cost less and know the short
-    scales as well), then on all rows; Vecchia's sum of conditionals is thinned, every term keeping its neighbours among
-    all rows; a Markov gram, linear in n, is evaluated as it is.
+    scales as well), then with its inducing inputs on some rows and on all; Vecchia's sum of conditionals is thinned, every
+    term keeping its neighbours among all rows; a Markov gram, linear in n, is evaluated as it is.
     """
 
     def __init__(self, data: Data, gram: AbstractGram, inference: Any, *, coarse: bool, key: int) -> None:
@@ -66,10 +67,19 @@ class Levels:
         elif isinstance(inference, SVGP):
             self.sizes = row_levels(min(n, DENSE_ROWS // 2), coarsest)
         elif coarse and isinstance(gram, LowRank) and n > 2 * DENSE_ROWS:
-            self.sizes = (*row_levels(DENSE_ROWS, coarsest), n)
+            between = (SOME_ROWS,) if n >= 4 * SOME_ROWS else ()
+            self.sizes = (*row_levels(DENSE_ROWS, coarsest), *between, n)
         elif coarse and gram.thins and n > 4 * TERMS:
             self.sizes = (max(TERMS, n // 16), n)
         self.order = np.random.default_rng(key).permutation(data.rows)
+
+    def costs(self) -> list[float]:
+        """What an evaluation costs on each level, in operations, roughly."""
+        dense = [float(n) ** 2 * (n + 2000.0) for n in self.sizes]
+        if isinstance(self.gram, LowRank):
+            m = float(self.gram.count())
+            return [6 * n * m * (m + 500.0) if n > DENSE_ROWS else d for n, d in zip(self.sizes, dense, strict=True)]
+        return dense if isinstance(self.gram, Dense | Subset) else [float(n) for n in self.sizes]
 
     def settle(self, model: Any) -> None:
         """Settle what depends on the kernel (inducing inputs, neighbours, a subset) for this model."""
@@ -95,6 +105,8 @@ class Levels:
             return data, gram.thinned(rows, key=self.key)
         order = self.order if data.rows == len(self.order) else np.random.default_rng(self.key).permutation(data.rows)
         part = data.take(np.sort(order[:rows]))
+        if isinstance(gram, LowRank) and rows > DENSE_ROWS:
+            return part, gram
         dense = gram if isinstance(gram, Dense) else Dense()
         if dense.tile is None:
             dense = dense.replace(tile=tile_size(data.rows if dense is gram else DENSE_ROWS))
@@ -107,7 +119,8 @@ class Levels:
         that the noise of the subset, however small, does not end the search before it starts.
         """
         gram, data = self.settled or (self.gram, self.data)
-        if not isinstance(gram, LowRank) or rows < data.rows or len(self.sizes) == 1:
+        first = next((size for size in self.sizes if size > DENSE_ROWS), None)
+        if not isinstance(gram, LowRank) or rows != first or len(self.sizes) == 1:
             return None
         theta, model = theta.copy(), packing.unpack(theta)
         some = data.X.take(np.sort(self.order[:DENSE_ROWS]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -53,10 +53,12 @@ def watching(callback: Callable[[Progress], None]) -> Iterator[None]:
 class Tracker:
     """Keeps count for one search, and tells the watcher if there is one."""
 
-    def __init__(self, levels: tuple[int, ...], starts: int, parameters: int, began: float) -> None:
+    def __init__(
+        self, levels: tuple[int, ...], starts: int, parameters: int, began: float, costs: Sequence[float] | None = None
+    ) -> None:
         self.levels, self.starts, self.began = levels, starts, began
         self.callback = _WATCHER.get()
-        cost = [float(rows) ** 2 * (rows + 2000.0) for rows in levels]
+        cost = [float(rows) ** 2 * (rows + 2000.0) for rows in levels] if costs is None else [float(c) for c in costs]
         self.cost = cost
         self.total = starts * A_START * cost[0]
         self.total += sum(parameters * below + A_LEVEL * here for below, here in pairwise(cost))
