@@ -19,6 +19,7 @@ LONG = (
     "classes",
     "classes_speed",
     "approximations",
+    "automatic",
     "markov",
     "svgp",
     "vecchia",

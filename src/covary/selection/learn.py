@@ -31,11 +31,11 @@ from covary.optimise.clock import Clock, interruptible
 from covary.optimise.lbfgs import lbfgs
 from covary.parameters import Packing
 from covary.selection.journal import Journal, fingerprint
-from covary.selection.levels import Levels, coarse_inference
+from covary.selection.levels import GAIN, Levels, coarse_inference
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
-from covary.selection.search import CLEARLY, FLAT, GAIN, MOVED, ROUGH, Peak, further_starts, joins, move_inducing, refine, weigh
+from covary.selection.search import CLEARLY, FLAT, MOVED, ROUGH, Peak, further_starts, joins, move_inducing, refine, weigh
 from covary.selection.starts import spread_equal, starting_values
 from covary.selection.stochastic import train
 
@@ -338,12 +338,16 @@ def _search(
             problem.gram,
         )
     with blas_threads(levels[-1]):
-        refined = refine(peaks, levels, on, theta0, lower, upper, deadline, lambda rows, x: ladder.arrive(rows, packing, x))
-    if gram.thins and np.abs(refined.x - ladder.begun(packing)).max() > MOVED and not deadline.over():
+        refined = refine(
+            peaks, levels, on, theta0, lower, upper, deadline, lambda rows, x: ladder.arrive(rows, packing, x), ladder.gain
+        )
+    moved = gram.thins and np.abs(refined.x - ladder.begun(packing)).max() > MOVED
+    if moved and not deadline.over():
         ladder.settle(packing.unpack(refined.x))  # neighbours by the length-scales that were found
         function, note = on(levels[-1])
         with blas_threads(levels[-1]):
-            refined = lbfgs(function, refined.x, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
+            step = ladder.gain(levels[-1])
+            refined = lbfgs(function, refined.x, lower=lower, upper=upper, tolerance=step, deadline=deadline, note=note)
     problem.data, problem.gram = ladder.at(levels[-1])
     if getattr(gram, "learned", False) and not deadline.over():
         refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])

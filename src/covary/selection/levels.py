@@ -20,6 +20,7 @@ from covary.kernels.tiles import tile_size
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE
 
+GAIN = 0.01  # nats: stop when a step would gain less
 COARSEST = 400  # rows below which there is no coarser level
 ITERATED = 250  # ... where every evaluation iterates: several factorisations each, and fewer fixed costs beside them
 DENSE_ROWS = 2000  # the finest dense level below a low-rank one
@@ -72,6 +73,12 @@ class Levels:
         elif coarse and gram.thins and n > 4 * TERMS:
             self.sizes = (max(TERMS, n // 16), n)
         self.order = np.random.default_rng(key).permutation(data.rows)
+
+    def gain(self, rows: int) -> float:
+        """What a step must gain to be worth taking: where K is approximated, no less than 0.00001 nats a row."""
+        gram = self.gram
+        approximate = gram.thins or (isinstance(gram, LowRank) and rows > DENSE_ROWS)
+        return GAIN * max(1.0, rows / 1000) if approximate else GAIN
 
     def costs(self) -> list[float]:
         """What an evaluation costs on each level, in operations, roughly."""

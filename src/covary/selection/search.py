@@ -14,10 +14,10 @@ from covary.optimise.clock import Clock, over
 from covary.optimise.lbfgs import lbfgs
 from covary.optimise.quasi_newton import quasi_newton
 from covary.parameters import POSITIVE, Packing
+from covary.selection.levels import GAIN
 from covary.selection.priors import Priors
 from covary.selection.problem import difference_hessian
 
-GAIN = 0.01  # nats: stop when a step would gain less
 ROUGH = 0.2  # ... while several starts are compared
 FLAT = 0.02  # of the target's spread: a posterior mean that varies less has found nothing
 NOISY, CRISP = 2.7, -3.0  # nats: a start with more noise than the plain one (75 % of var(y)), and one with less
@@ -111,11 +111,12 @@ def refine(
     upper: Any,
     deadline: Any,
     arrive: Callable[[int, np.ndarray], np.ndarray | None],
+    gain: Callable[[int], float],
 ) -> Result:
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start.
 
     ``arrive(rows, theta)`` is where to begin on a level whose evidence is of another kind than the one below, so that the
-    Hessian means nothing there; None where it is of the same kind.
+    Hessian means nothing there; None where it is of the same kind. ``gain(rows)`` is what a step must gain on a level.
     """
     best = peaks[0].end
     for below, rows in pairwise(levels):
@@ -124,7 +125,7 @@ def refine(
         coarser, _ = on(below)
         function, note = on(rows)
         peak = peaks[0] if len(peaks) == 1 else _promising(peaks, rows / below, function, note)
-        common = {"lower": lower, "upper": upper, "tolerance": GAIN, "deadline": deadline, "note": note}
+        common = {"lower": lower, "upper": upper, "tolerance": gain(rows), "deadline": deadline, "note": note}
         elsewhere = arrive(rows, peak.end.x)
         if elsewhere is not None or (peak.H is None and len(peak.end.x) > MANY):
             best = lbfgs(function, peak.end.x if elsewhere is None else elsewhere, **common)
