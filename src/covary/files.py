@@ -13,6 +13,7 @@ import io
 import json
 import math
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -172,9 +173,24 @@ def _plain_name(name: str) -> bool:
     return name == f"{FOLDER}{inner}.npy" and inner.isidentifier() and inner.isascii() and len(inner) <= 60
 
 
+def _nesting(text: bytes) -> int:
+    """How deep brackets nest, those inside texts not counted."""
+    depth = deepest = 0
+    for found in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL):
+        mark = found.group()
+        if mark in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif mark in b"]}":
+            depth -= 1
+    return deepest
+
+
 def _page(path: Path, text: bytes) -> dict[str, Any]:
     if text.count(b"[") + text.count(b"{") > MOST_PARTS:
         raise bad(path, "has a page with too many parts")
+    if _nesting(text) > MOST_DEPTH:  # some parsers give up on deep pages, others go on
+        raise bad(path, "has a page nested too deep")
     try:
         page = json.loads(text.decode(), parse_constant=_no_constant)
     except RecursionError:

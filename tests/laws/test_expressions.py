@@ -74,6 +74,7 @@ def leaf(rng: np.random.Generator, d: int) -> Grown:
         (lambda: ks.Cosine(extra), lambda A, B: ref.cosine(A, B, other)),
         (lambda: ks.NeuralNetwork(size, bias=extra), lambda A, B: ref.neural_network(A, B, ell, other)),
         (lambda: ks.Wiener().on(d - 1), lambda A, B: ref.wiener(A[:, [d - 1]], B[:, [d - 1]])),
+        (lambda: ks.IntegratedWiener().on(d - 1), lambda A, B: ref.integrated_wiener(A[:, [d - 1]], B[:, [d - 1]])),
     ]
     make, meaning = makers[rng.integers(len(makers))]
     return Grown(make(), meaning)
