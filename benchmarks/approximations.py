@@ -125,14 +125,24 @@ def picture(path: Path, found: dict[str, dict[Any, Any]], sizes: tuple[int, ...]
             ax.set_xscale("log", base=2)
             if which == 0:
                 ax.set_yscale("log")
+                ax.yaxis.set_major_formatter("{x:g}")
+                ax.yaxis.set_minor_formatter(lambda v, _: f"{v:g}" if f"{v:e}"[0] in "25" else "")
                 ax.set_title(name)
+            else:  # far from its basis functions a subset of regressors is sure of everything, and off the chart
+                shown = [curves[m, s][1] for m in METHODS if m != "sor" for s in sizes]
+                room = 0.08 * (max(shown) - min(shown))
+                ax.set_ylim(min(shown) - room, max(shown) + 3 * room)
+                if curves["sor", sizes[0]][1] > max(shown) + 3 * room:
+                    ax.text(
+                        0.98, 0.97, "subset of regressors: off the chart", ha="right", va="top", size=8, transform=ax.transAxes
+                    )
             ax.set_ylabel(label)
             ax.grid(alpha=0.3)
             ax.spines[["top", "right"]].set_visible(False)
         axes[1, column].set_xticks(sizes, [str(s) for s in sizes])
         axes[1, column].set_xlabel("support points m (Vecchia: m/10 neighbours)")
-    axes[0, 0].legend(fontsize=8, frameon=False)
-    fig.tight_layout()
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncols=4, fontsize=9, frameon=False)
+    fig.tight_layout(rect=(0, 0.07, 1, 1))
     fig.savefig(path, dpi=130)
     plt.close(fig)
 
