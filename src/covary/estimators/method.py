@@ -28,7 +28,7 @@ from covary.parameters import Packing
 
 EXACT_ROWS = 10_000  # under Gaussian noise; a fit then takes minutes on two cores
 EXACT_OTHERS = 3_000  # under another likelihood: several factorisations for every one of exact inference
-MARKOV_ROWS = 500  # below which a dense factor is as fast
+MARKOV_ROWS = 2_000  # below which a dense fit is done sooner than the filter is compiled
 NEIGHBOURS = 30
 NEIGHBOUR_COLUMNS = 3  # inputs like places, in which near rows tell most
 QUIET = 0.2  # the share of noise up to which neighbours tell more than a smooth surface through inducing inputs
