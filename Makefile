@@ -33,7 +33,7 @@ lint: setup-dev  ## ruff and pyright
 	$(BIN)/pyright
 
 test: lint bench-smoke  ## lint, every benchmark at n = 200, the whole suite
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu"
 
 test-slow: setup-dev  ## the tests that take long
 	$(BIN)/python -m pytest -m "slow and not gpu"

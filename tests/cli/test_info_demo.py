@@ -83,6 +83,7 @@ def test_a_model(call: Call, tmp_path: Path) -> None:
         "size column": None,
         "likelihood": "gaussian",
         "inference": "auto",
+        "method": "auto",
         "link": None,
         "kernel": "1.0 * Matern32()",
         "seed": 3,
