@@ -106,6 +106,17 @@ def test_what_is_asked_for_is_done(method: Any, kind: type) -> None:
     assert choice.why == "you asked for it"
 
 
+def test_the_settings_of_an_svgp_that_was_given_are_kept() -> None:
+    mine = SVGP(steps=7)
+    for method in ("auto", "svgp"):
+        assert chosen(50, 2, Bernoulli(), inference=mine, given=True, method=method).inference == mine
+
+
+def test_regression_in_batches_with_the_default_kernel() -> None:
+    model = GPRegressor(method=LowRank(12), inference=SVGP(steps=60), random_state=0).fit(X, Y)
+    np.testing.assert_allclose(model.predict(NEW), np.sin(3 * NEW[:, 0]), atol=0.6)
+
+
 def test_svgp_by_name_brings_its_inference() -> None:
     choice = chosen(20, 2, Bernoulli(), method="svgp")
     assert isinstance(choice.inference, SVGP)

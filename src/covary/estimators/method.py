@@ -20,7 +20,6 @@ from covary.gram.state_space import representable
 from covary.gram.subset import Subset
 from covary.gram.vecchia import Vecchia
 from covary.inference.base import AbstractInference
-from covary.inference.ep import EP
 from covary.inference.exact import Exact
 from covary.inference.svgp import SVGP
 from covary.likelihoods.gaussian import Gaussian
@@ -92,12 +91,12 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
         if share <= QUIET:
             return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{said}: each given its nearest neighbours")
         return Choice("low_rank", LowRank(INDUCING, rule="vfe"), inference, f"{said}: through {INDUCING} inducing inputs")
-    if (given and isinstance(inference, EP)) or (given and not one):
+    if given and one and not isinstance(inference, SVGP):
         return Choice("low_rank", LowRank(INDUCING), inference, f"{why}: {type(inference).__name__} through inducing inputs")
     return Choice(
         "svgp",
         LowRank(INDUCING),
-        SVGP(),
+        _batches(inference),
         f"{why} under a {type(model.likelihood).__name__} likelihood: variational, in batches",
     )
 
@@ -117,10 +116,15 @@ def noise_share(model: Any, data: Data) -> float:
 def _named(method: str, inference: AbstractInference) -> Choice:
     why = "you asked for it"
     if method == "svgp":
-        return Choice(method, LowRank(INDUCING), SVGP(), why)
+        return Choice(method, LowRank(INDUCING), _batches(inference), why)
     grams = {"exact": Dense, "low_rank": lambda: LowRank(INDUCING), "vecchia": lambda: Vecchia(NEIGHBOURS), "markov": Markov}
     grams["subset"] = lambda: Subset(EXACT_OTHERS)
     return Choice(method, grams[method](), inference, why)
+
+
+def _batches(inference: AbstractInference) -> AbstractInference:
+    """The user's own variational inference, or the plain one."""
+    return inference if isinstance(inference, SVGP) else SVGP()
 
 
 def _rows_for(model: Any, limit: int) -> int:

@@ -287,7 +287,7 @@ def _search(
         other = Packing(spread_equal(as_model(rival)), tie=tie, scale=packing.scale)
         if other.names() != packing.names():
             raise fail("learn", f"the rival {rival.kernel!r} has other parameters", "give models with the same ones")
-        problem = Objective(other, attached, data, inference, gram, objective, (lower, upper))
+        problem = Objective(other, attached, data, coarsely, gram, objective, (lower, upper))
         problem.jitter = held.jitter
         function, note = on(levels[0])
         found = climb(best.x, ROUGH, 150)
