@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,8 @@ def gpytorch(path: str | None, split: int, inducing: int, steps: int | None = No
 
     X, y, X_new, y_new, Z, middle, spread = problem(path, split, inducing)
     torch.manual_seed(0)
-    x, target, fresh_x, start = (torch.tensor(v, dtype=torch.float32) for v in (X, y, X_new, Z))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, target, fresh_x, start = (torch.tensor(v, dtype=torch.float32, device=device) for v in (X, y, X_new, Z))
 
     class Sparse(library.models.ApproximateGP):
         """One latent function."""
@@ -126,13 +128,13 @@ def gpytorch(path: str | None, split: int, inducing: int, steps: int | None = No
         def forward(self, inputs: Any) -> Any:
             return library.distributions.MultivariateNormal(self.mean_module(inputs), self.covar_module(inputs))
 
-    model, likelihood = Sparse(), library.likelihoods.GaussianLikelihood()
+    model, likelihood = Sparse().to(device), library.likelihoods.GaussianLikelihood().to(device)
     bound = library.mlls.VariationalELBO(likelihood, model, num_data=len(target))
     adam = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
     total = steps or EPOCHS * -(-len(target) // BATCH)
     generator, done, recent, began = torch.Generator().manual_seed(0), 0, [], time.perf_counter()
     while done < total:
-        for rows in torch.randperm(len(target), generator=generator).split(BATCH):
+        for rows in torch.randperm(len(target), generator=generator).to(device).split(BATCH):
             adam.zero_grad()
             loss = -bound(model(x[rows]), target[rows])
             loss.backward()
@@ -148,15 +150,15 @@ def gpytorch(path: str | None, split: int, inducing: int, steps: int | None = No
     likelihood.eval()
     with torch.no_grad():
         parts = [likelihood(model(part)) for part in fresh_x.split(4096)]
-    mean, variance = (torch.cat([getattr(p, name) for p in parts]).double().numpy() for name in ("mean", "variance"))
-    more = {"seconds": took, "bound": float(np.mean(recent)), "steps": done, "per_step": 1e3 * took / done}
+    mean, variance = (torch.cat([getattr(p, name) for p in parts]).double().cpu().numpy() for name in ("mean", "variance"))
+    more = {"seconds": took, "bound": float(np.mean(recent)), "steps": done, "per_step": 1e3 * took / done, "on": device}
     return scores(mean, variance, y_new, middle, spread) | more
 
 
 # the page ---------------------------------------------------------------------------------------------------------------
 
 
-def run(smoke: bool = False, splits: int = 5, path: Path | None = None, only: tuple[str, ...] = ()) -> Report:
+def run(smoke: bool = False, splits: int = 5, path: Path | None = None, only: tuple[str, ...] = (), jobs: int = 1) -> Report:
     """Every method on every split; in little, covary alone on a made-up table."""
     place = None if smoke else folder(path)
     if not smoke and place is None:
@@ -169,19 +171,27 @@ def run(smoke: bool = False, splits: int = 5, path: Path | None = None, only: tu
         names.pop("gpytorch")
         notes += [] if smoke else ["GPyTorch is not installed here and left out."]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for split in range(1 if smoke else splits):
-        for name, title in names.items():
-            arguments = {"path": None if place is None else str(place.resolve()), "split": split}
-            if smoke:
-                value = globals()[name](**arguments, inducing=20, steps=30) | {"others": 0.0}
+
+    def measure(item: tuple[int, str]) -> dict[str, Any] | str:
+        split, name = item
+        arguments = {"path": None if place is None else str(place.resolve()), "split": split}
+        if smoke:
+            return globals()[name](**arguments, inducing=20, steps=30) | {"others": 0.0}
+        outcome = fresh(f"benchmarks.svgp:{name}", limit=LIMIT, **arguments, inducing=INDUCING)
+        say(f"{METHODS[name]}, split {split}: {outcome.failure or outcome.value}, others {outcome.others:.1f}")
+        return outcome.failure or outcome.value | {"others": outcome.others}
+
+    items = [(split, name) for split in range(1 if smoke else splits) for name in names]
+    with ThreadPoolExecutor(jobs) as pool:
+        for (split, name), value in zip(items, pool.map(measure, items), strict=True):
+            if isinstance(value, str):
+                notes.append(f"{METHODS[name]}, split {split}: {value}.")
             else:
-                outcome = fresh(f"benchmarks.svgp:{name}", limit=LIMIT, **arguments, inducing=INDUCING)
-                say(f"{title}, split {split}: {outcome.failure or outcome.value}, others {outcome.others:.1f}")
-                if outcome.failure:
-                    notes.append(f"{title}, split {split}: {outcome.failure}.")
-                    continue
-                value = outcome.value | {"others": outcome.others}
-            found[name].append(value)
+                found[name].append(value)
+    if any(f.get("on") == "cuda" for f in found.get("gpytorch", [])):
+        notes.append("GPyTorch ran on a GPU, covary on the processor beside it: the seconds are not to be compared.")
+    if jobs > 1:
+        notes.append(f"{jobs} fits ran side by side.")
 
     def mean(name: str, key: str) -> float:
         return float(np.mean([f[key] for f in found[name]]))
@@ -217,10 +227,11 @@ def main() -> int:
     parser.add_argument("--splits", type=int, default=5, help="how many of the five splits")
     parser.add_argument("--only", action="append", choices=tuple(METHODS), default=[], help="only this method (again for more)")
     parser.add_argument("--data", type=Path, help="where the tables are (default: COVARY_DATA, or data)")
+    parser.add_argument("--jobs", type=int, default=1, help="how many fits run side by side (their seconds then say little)")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with Others() as others:
-        report = run(smoke=options.smoke, splits=options.splits, path=options.data, only=tuple(options.only))
+        report = run(smoke=options.smoke, splits=options.splits, path=options.data, only=tuple(options.only), jobs=options.jobs)
     print(report.markdown())
     if options.out and not options.smoke:
         write(options.out, "svgp", report, others.cores)
