@@ -27,7 +27,7 @@ References: R&W chapter 8; Quiñonero-Candela & Rasmussen (2005); Snelson & Ghah
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY
 from functools import cached_property
 from typing import Any
@@ -48,8 +48,8 @@ from covary.parameters import real
 from covary.sites import AbstractSites, Diagonal, Noise
 
 RULES = ("fitc", "vfe", "dtc", "sor", "sor+", "nystrom", "power")
-BLOCK_BYTES = 2**26  # of one block of Φ
-KEEP_BYTES = 2**30  # of Φ as a whole, below which it is kept between passes
+BLOCK_BYTES = 2**23  # of one block of Φ
+KEEP_BYTES = 2**30  # of Φ and K(Z, X) as a whole, below which they are kept between passes
 MAX_JITTER = 1e-6  # of the mean diagonal of K(Z, Z)
 
 
@@ -63,9 +63,9 @@ class LowRankFactor(AbstractFactor):
         if natural and np.any(spread < 0):
             raise fail("gram.LowRank", "site precisions are negative", "use gram=Dense(), or a log-concave likelihood")
         M = np.zeros((bound.rank,) * 2, spread.dtype, order="F")
-        (gemm,) = linalg.get_blas_funcs(("gemm",), (M,))  # twice the work of syrk and half its time at these shapes
         self.w, self.D, self.light = np.empty_like(spread), np.empty_like(spread), np.ones_like(spread)
-        for part, Phi in bound.blocks():
+
+        def visit(part: slice, Phi: np.ndarray, K: np.ndarray) -> np.ndarray:
             rest = bound.rest[part] = np.maximum(bound.prior[part] - np.einsum("ij,ij->j", Phi, Phi), 0.0)
             D, s = bound.gram.share * rest, spread[part]
             own = 1 + D * s if natural else s + D
@@ -73,8 +73,11 @@ class LowRankFactor(AbstractFactor):
                 raise fail("gram.LowRank", "the noise is zero at some rows", "give a positive noise variance, or use Dense()")
             self.D[part], self.light[part] = D, 1 / own if natural else 1.0
             self.w[part] = s / own if natural else 1 / own
-            half = Phi * np.sqrt(self.w[part])
-            M = gemm(1.0, half, half, trans_b=1, c=M, beta=1.0, overwrite_c=1)
+            half = (Phi * np.sqrt(self.w[part])).T
+            return half.T @ half
+
+        for partial in bound.visit(visit):
+            M += partial
         self.extra = float((np.log1p(self.D * spread) if natural else -np.log(self.w)).sum())
         M.flat[:: len(M) + 1] += 1
         L = Lapack.cholesky(M)
@@ -99,11 +102,9 @@ class LowRankFactor(AbstractFactor):
     def spanned(self) -> np.ndarray:
         """diag ΦᵀM⁻¹Φ: the posterior variance of what the inducing values explain."""
         if self._spanned is None:
-            out, half = np.empty_like(self.w), np.tril(self.L)
-            for part, Phi in self.bound.blocks():
-                T = Lapack.half_solve(half, Phi)
-                out[part] = np.einsum("ij,ij->j", T, T)
-            self._spanned = out
+            inner = self.inner()
+            both = self.bound.visit(lambda part, Phi, K: np.einsum("ji,ij->j", Phi.T @ inner, Phi))
+            self._spanned = np.concatenate(list(both))
         return self._spanned
 
     def _solve(self, B: np.ndarray) -> np.ndarray:
@@ -140,11 +141,12 @@ class LowRankBound(AbstractBound):
         check_memory("gram.LowRank", 4 * item * self.rank**2 + 2 * BLOCK_BYTES, "use fewer inducing inputs")
         self.prior = tiles.diag(self.kernel, X)
         self.rest = np.full_like(self.prior, np.nan)
-        step = max(1024, BLOCK_BYTES // (item * self.rank))
+        several = -(-X.rows // (4 * tiles.threads()))
+        step = -(-max(1024, min(several, BLOCK_BYTES // (item * self.rank))) // 512) * 512
         self.parts = [slice(i, min(i + step, X.rows)) for i in range(0, X.rows, step)]
-        whole = item * self.rank * X.rows
+        whole = 2 * item * self.rank * X.rows
         self.keep = whole <= min(KEEP_BYTES, free_memory() // 4)
-        self._kept: dict[int, np.ndarray] = {}
+        self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self._means: tuple[Any, Any] | None = None
 
     @property
@@ -173,30 +175,43 @@ class LowRankBound(AbstractBound):
 
     def features(self, X: Inputs) -> np.ndarray:
         """L⁻¹ K(Z, X)."""
-        return _triangular(self.inverse_root, tiles.cross(self.kernel, self.Z, X))
+        return self._both(X)[0]
 
-    def blocks(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """Φ by blocks of rows: kept from the first pass where it fits, computed again where not."""
-        for part in self.parts:
-            Phi = self._kept.get(part.start)
-            if Phi is None:
-                Phi = self.features(self.X.take(part))
+    def _both(self, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
+        """L⁻¹ K(Z, X) and K(Z, X)."""
+        K = tiles.cross(self.kernel, self.Z, X)
+        return (K.T @ self.inverse_root.T).T, K
+
+    def visit(self, work: Callable[[slice, np.ndarray, np.ndarray], Any]) -> Iterator[Any]:
+        """``work(rows, Φ, K(Z, X))`` for every block of rows, on threads, the results in order.
+
+        Both are kept from the first pass where they fit, computed again where not.
+        """
+
+        def at(part: slice) -> Any:
+            both = self._kept.get(part.start)
+            if both is None:
+                both = self._both(self.X.take(part))
                 if self.keep:
-                    self._kept[part.start] = Phi
-            yield part, Phi
+                    self._kept[part.start] = both
+            return work(part, *both)
+
+        _ = self.inverse_root  # once, before the threads ask for it
+        return tiles.stream(at, self.parts, self.X.x.dtype)
 
     def times(self, B: np.ndarray) -> np.ndarray:
         """Φ B for B of shape (n,) or (n, p)."""
-        return sum((_product(Phi, B[part]) for part, Phi in self.blocks()), np.zeros((self.rank, *B.shape[1:]), B.dtype))
+        return sum(self.visit(lambda part, Phi, K: Phi @ B[part]), np.zeros((self.rank, *B.shape[1:]), B.dtype))
 
     def back(self, c: np.ndarray) -> np.ndarray:
         """Φᵀ c."""
-        return np.concatenate([_product(Phi, c, transposed=True) for _, Phi in self.blocks()])
+        return np.concatenate(list(self.visit(lambda part, Phi, K: Phi.T @ c)))
 
     def unexplained(self) -> np.ndarray:
         """The prior variance of every row that the inducing values leave."""
         if np.isnan(self.rest).any():
-            self.rest = np.maximum(self.prior - np.concatenate([np.einsum("ij,ij->j", P, P) for _, P in self.blocks()]), 0.0)
+            explained = np.concatenate(list(self.visit(lambda part, Phi, K: np.einsum("ij,ij->j", Phi, Phi))))
+            self.rest = np.maximum(self.prior - explained, 0.0)
         return self.rest
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
@@ -242,25 +257,28 @@ class LowRankBound(AbstractBound):
         fixed = trace if not share else 0.0  # of the trace term where it weighs rows as w does
         if fixed:
             total += fixed * (np.tril(factor.L) @ np.tril(factor.L).T - identity)
-        C = np.asfortranarray(scale * inner + fixed * identity)
-        sides = np.asfortranarray(0.5 * np.hstack([to_left, to_right]))
-        (gemm,) = linalg.get_blas_funcs(("gemm",), (C,))
+        root = 2.0 * self.inverse_root
+        to_cross, sides = (scale * inner + fixed * identity) @ root, 0.5 * np.hstack([to_left, to_right]).T @ root
         prior_bar, spanned, parts, z_bar = -fixed * w, np.empty(n, shift.dtype), [], 0.0
-        for part, Phi in self.blocks():
-            bar = gemm(1.0, C, Phi)
-            spanned[part] = (np.einsum("ij,ij->j", Phi, bar) - fixed * (self.prior[part] - self.rest[part])) / (scale or 1.0)
-            bar *= w[part]
+
+        def visit(part: slice, Phi: np.ndarray, K: np.ndarray) -> tuple[Any, Any, Any]:
+            bar = Phi.T @ to_cross  # over K(Z, X_b), transposed: rows first, as in memory
+            both = 0.5 * np.einsum("ji,ij->j", bar, K)  # of φᵀ(scale·M⁻¹ + fixed)φ
+            spanned[part] = (both - fixed * (self.prior[part] - self.rest[part])) / (scale or 1.0)
+            bar *= w[part][:, None]
+            more = 0.0
             if share:
                 own = (left[part] * right[part]).sum(1) + scale * (w[part] - w[part] ** 2 * spanned[part])
                 prior_bar[part] = share * own - trace / (s[part] + share * self.rest[part])
-                weighted = Phi * prior_bar[part]
-                bar -= weighted
-                total -= _product(weighted, Phi, transposed="second")
-            bar = gemm(1.0, sides, np.hstack([right[part], left[part]]), beta=1.0, c=bar, trans_b=1, overwrite_c=1)
-            bar = _triangular(self.inverse_root, bar, scale=2.0, transposed=True)  # over K(Z, X_b)
-            from_cross, z_part = tiles.pull_cross(kernel, self.Z, self.X.take(part), bar, inputs=gram.learned)
+                weighted = Phi.T * prior_bar[part][:, None]
+                bar -= weighted @ root
+                more = Phi @ weighted
+            bar += np.hstack([right[part], left[part]]) @ sides
+            return *tiles.pull_cross(kernel, self.Z, self.X.take(part), bar.T, inputs=gram.learned), more
+
+        for from_cross, z_part, more in self.visit(visit):
             parts.append(from_cross)
-            z_bar = z_bar + z_part
+            z_bar, total = z_bar + z_part, total - more
         if plain:
             spread_bar = (left * right).sum(1) + scale * (w - w**2 * spanned)
         if trace:
@@ -326,7 +344,8 @@ def _augmented(bound: LowRankBound, factor: Any, solved: Any, X: Inputs) -> tupl
     root = np.sqrt(np.where(far, delta, 1.0))
     across, own = np.zeros_like(phi), np.zeros(X.rows)
     target = np.zeros(X.rows)
-    for part, Phi in bound.blocks():
+    for part in bound.parts:
+        Phi = bound.features(bound.X.take(part))
         new = (tiles.cross(bound.kernel, bound.X.take(part), X) - _product(Phi, phi, transposed=True)) / root
         weighted = factor.w[part][:, None] * new
         across += _product(Phi, weighted)

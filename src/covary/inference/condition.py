@@ -48,6 +48,11 @@ def check_dense(who: str, model: Any, data: Data) -> None:
     check_memory(who, needed, "use fewer rows or an approximation such as LowRank(...)")
 
 
+def order(bound: AbstractBound, inference: AbstractInference) -> int:
+    """The size of the matrices that BLAS is given whole: what is streamed over the rows runs on threads of its own."""
+    return bound.X.rows if isinstance(inference, SVGP) else min(bound.width, bound.X.rows)
+
+
 def as_model(value: Any) -> Any:
     """A model, or the model inside what ``learn`` returned."""
     return getattr(value, "model", value)
@@ -92,6 +97,6 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     start = getattr(model, "start", None) if isinstance(inference, SVGP) else None
     model = as_model(model)
     bound = bind("condition", model, data, gram)
-    with precision(data.dtype), blas_threads(data.rows):
+    with precision(data.dtype), blas_threads(order(bound, inference)):
         solved = inference.solve(model, data, bound, memory=start)
         return Posterior(model, data, solved.extra.get("bound", bound), solved)

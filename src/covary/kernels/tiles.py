@@ -7,7 +7,8 @@ needs, so a gradient stores no intermediate of size n × n. Tiles run on a few t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 
 from covary._module import without_marks
 from covary._precision import cast, precision
+from covary._threads import blas_threads
 from covary.data import Inputs
 from covary.kernels import host
 
@@ -77,7 +79,7 @@ def tile_size(rows: int) -> int:
 
 def cross_size(rows: int, columns: int) -> tuple[int, int]:
     """The tile of a cross matrix: square as for a gram, but against very many columns as large as pads few rows."""
-    if columns < 8 * LARGE:
+    if columns < 2 * LARGE:
         return tile_size(rows), tile_size(rows)
     fitting = [size for size in (LARGE, MIDDLE, SMALL) if -rows % size <= rows // 8]
     return (fitting or [SMALL])[0], LARGE
@@ -117,10 +119,44 @@ def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any, entries: 
         with precision(dtype), jax.default_device(device):
             return work(item)
 
-    count = min(threads(), len(items)) if len(items) * entries > ALONE else 1
+    count = min(threads(), len(items)) if len(items) * entries > ALONE and not _within.worker else 1
     if count <= 1:
         return [scoped(item) for item in items]
     return list(_pool(os.getpid(), count).map(scoped, items))
+
+
+class _Within(threading.local):
+    """Whether this thread is a worker of :func:`stream`; then tiles are its own affair."""
+
+    worker = False
+
+
+_within = _Within()
+
+
+def stream(work: Callable[[Any], Any], items: Sequence[Any], dtype: Any) -> Iterator[Any]:
+    """Apply ``work`` to every item, large pieces of algebra and tiles alike, one item a thread; the results in order.
+
+    BLAS keeps to one thread meanwhile: threads that work on pieces of their own wait for nobody, while BLAS's own threads
+    and those of the tiles take turns and, waiting, each other's cores. Only what releases the interpreter gains (NumPy's
+    products do, SciPy's do not).
+    """
+    device = host_device()
+
+    def scoped(item: Any) -> Any:
+        _within.worker = True
+        try:
+            with precision(dtype), jax.default_device(device):
+                return work(item)
+        finally:
+            _within.worker = False
+
+    count = 1 if _within.worker else min(threads(), len(items))
+    if count <= 1:
+        yield from map(work, items)
+        return
+    with blas_threads(0):
+        yield from _pool(os.getpid(), count).map(scoped, items)
 
 
 def _spans(rows: int, step: int) -> list[tuple[int, int]]:
@@ -174,7 +210,7 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
     n, m, dtype = X.rows, Z.rows, X.x.dtype
     out = np.empty((n, m), dtype, order="F") if out is None else out
     bare = cast(without_marks(kernel), dtype)
-    if n <= host.ROWS and n * m <= host.ENTRIES and kernel.host:
+    if n <= host.ROWS and n * m <= host.ENTRIES and kernel.host and not _within.worker:
         parts = {span: X.take(slice(*span)) for span in _spans(n, host.STEP)}
         for j, j_end in _spans(m, host.STEP):
             part = Z.take(slice(j, j_end))

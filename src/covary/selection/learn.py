@@ -339,7 +339,16 @@ def _search(
         )
     with blas_threads(levels[-1]):
         refined = refine(
-            peaks, levels, on, theta0, lower, upper, deadline, lambda rows, x: ladder.arrive(rows, packing, x), ladder.gain
+            peaks,
+            levels,
+            on,
+            theta0,
+            lower,
+            upper,
+            deadline,
+            lambda rows, x: ladder.arrive(rows, packing, x),
+            ladder.gain,
+            lambda rows, x: problem.value(x, *ladder.at(rows)),
         )
     moved = gram.thins and np.abs(refined.x - ladder.begun(packing)).max() > MOVED
     if moved and not deadline.over():

@@ -11,7 +11,7 @@ from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.gram.traced import on_device, traced_log_evidence_and_grad
 from covary.inference.base import AbstractInference
-from covary.inference.condition import as_model, bind, settled
+from covary.inference.condition import as_model, bind, order, settled
 from covary.inference.exact import Exact
 from covary.model import Model
 
@@ -28,7 +28,7 @@ def log_evidence(model: Model, data: Data, *, inference: AbstractInference = Exa
     gram, data = settled(model, data, gram)
     model = as_model(model)
     bound = bind("log_evidence", model, data, gram)
-    with precision(data.dtype), blas_threads(data.rows):
+    with precision(data.dtype), blas_threads(order(bound, inference)):
         return inference.solve(model, data, bound).log_evidence
 
 
@@ -55,7 +55,7 @@ def log_evidence_and_grad(
     gram, data = settled(model, data, gram)
     model = as_model(model)
     bound = bind("log_evidence_and_grad", model, data, gram, workspace)
-    with precision(data.dtype), blas_threads(data.rows):
+    with precision(data.dtype), blas_threads(order(bound, inference)):
         if isinstance(inference, Exact) and on_device(gram, data.rows):
             return traced_log_evidence_and_grad(model, data, jitter=fixed_jitter or 0.0)
         solved = inference.solve(model, data, bound, fixed_jitter=fixed_jitter, memory=workspace)

@@ -10,9 +10,12 @@ import numpy as np
 
 from covary._checks import NotPositiveDefinite, fail
 from covary._precision import cast, precision
+from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.dense import Dense
-from covary.inference.condition import bind
+from covary.gram.traced import on_device
+from covary.inference.condition import bind, order, settled
+from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, Packing, parameters
 from covary.selection.objectives import log_evidence_and_grad
@@ -54,13 +57,35 @@ class Objective:
 
     def spread(self, theta: np.ndarray, data: Data, gram: Any = None) -> float:
         """How much the posterior mean varies over these rows, in units of the target's spread; infinite if nobody tells."""
+        if isinstance(self.inference, Exact):
+            return np.inf
         memory: dict[str, Any] = {}
         model = self.packing.unpack(theta)
         try:
-            self.evidence(model, data, memory, gram)
+            self.height(model, data, memory, gram)
         except NotPositiveDefinite:
             return np.inf
         return memory.get("spread", np.inf) / target_scale(working(model, data))
+
+    def height(self, model: Any, data: Data, memory: dict[str, Any], gram: Any = None) -> float:
+        """The evidence alone, as the search sees it."""
+        gram, data = settled(model, data, gram or self.gram)
+        bound = bind("learn", model, data, gram, {})
+        with precision(data.dtype), blas_threads(order(bound, self.inference)):
+            return self.inference.solve(model, data, bound, fixed_jitter=self.jitter, memory=memory).log_evidence
+
+    def value(self, theta: np.ndarray, data: Data, gram: Any = None) -> float:
+        """What is minimised, without its gradient."""
+        model = self.packing.unpack(theta)
+        on_accelerator = isinstance(self.inference, Exact) and on_device(gram or self.gram, data.rows)
+        if self.custom is not None or on_accelerator:
+            return self.at(data, gram)(theta)[0]
+        try:
+            with np.errstate(all="ignore"):
+                value = self.height(model, data, {}, gram) + self.priors.log_prob_and_grad(self.packing, model)[0]
+        except NotPositiveDefinite:
+            return np.inf
+        return -value if np.isfinite(value) else np.inf
 
     def by_autodiff(self, model: Any, data: Data, workspace: dict[str, Any]) -> tuple[float, np.ndarray]:
         """A user's objective, differentiated by JAX; compiled once, unless it branches on numbers."""
@@ -81,10 +106,21 @@ class Objective:
     def at(
         self, data: Data, gram: Any = None, workspace: dict[str, Any] | None = None
     ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-        """The function to minimise on these rows; a model that cannot be factorised is worth infinity."""
+        """The function to minimise on these rows; a model that cannot be factorised is worth infinity.
+
+        Asked the same twice running, it answers from memory.
+        """
         workspace = {} if workspace is None else workspace
+        last: list[Any] = [None, None]
 
         def function(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            if last[0] is None or not np.array_equal(theta, last[0]):
+                last[1] = compute(theta)
+                last[0] = np.array(theta)
+            value, slope = last[1]
+            return value, slope.copy()
+
+        def compute(theta: np.ndarray) -> tuple[float, np.ndarray]:
             model = self.packing.unpack(theta)
             try:
                 with np.errstate(all="ignore"):

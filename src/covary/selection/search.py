@@ -112,11 +112,13 @@ def refine(
     deadline: Any,
     arrive: Callable[[int, np.ndarray], np.ndarray | None],
     gain: Callable[[int], float],
+    height: Callable[[int, np.ndarray], float],
 ) -> Result:
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start.
 
     ``arrive(rows, theta)`` is where to begin on a level whose evidence is of another kind than the one below, so that the
-    Hessian means nothing there; None where it is of the same kind. ``gain(rows)`` is what a step must gain on a level.
+    Hessian means nothing there; None where it is of the same kind. ``gain(rows)`` is what a step must gain on a level,
+    ``height(rows, theta)`` the objective without its gradient.
     """
     best = peaks[0].end
     for below, rows in pairwise(levels):
@@ -134,7 +136,7 @@ def refine(
             best, _ = quasi_newton(function, peak.end.x, H * (rows / below), **common)
         peaks = [Peak(best)]
         if rows == levels[-1]:
-            plain, _ = function(np.clip(theta0, lower, upper))
+            plain = height(rows, np.clip(theta0, lower, upper))
             note(plain)
             if plain < best.value:
                 again = lbfgs(function, theta0, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
