@@ -26,13 +26,26 @@ from covary.parameters import POSITIVE, plain, positive
 class Traits:
     """What is known about a kernel: invariance, smoothness, the inputs it is valid on.
 
-    ``smoothness`` is how often the process is mean-square differentiable (infinity for analytic kernels, 0 for
-    continuous but rough ones); ``max_columns`` is the largest number of input columns the kernel is valid on.
+    ``stationary``: k depends on x − x' only; ``isotropic``: on |x − x'| only. ``smoothness`` is how often the process is
+    mean-square differentiable (infinity for analytic kernels, 0 for continuous but rough ones); ``max_columns`` is the
+    largest number of input columns the kernel is valid on.
     """
 
     stationary: bool = False
     smoothness: float = 0
     max_columns: int | None = None
+    isotropic: bool = False
+
+
+def together(parts: list[Traits]) -> Traits:
+    """What holds for a sum or a product of kernels with these traits."""
+    limits = [p.max_columns for p in parts if p.max_columns is not None]
+    return Traits(
+        stationary=all(p.stationary for p in parts),
+        smoothness=min(p.smoothness for p in parts),
+        max_columns=min(limits, default=None),
+        isotropic=all(p.isotropic for p in parts),
+    )
 
 
 def _traced(*trees: Any) -> bool:
@@ -229,7 +242,7 @@ class Sum(AbstractKernel):
     @property
     def traits(self) -> Traits:
         parts = [t.traits for t in self.terms]
-        return Traits(all(p.stationary for p in parts), min(p.smoothness for p in parts))
+        return together(parts)
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
         total = self.terms[0].block(X, Z)
@@ -286,7 +299,7 @@ class Product(AbstractKernel):
     @property
     def traits(self) -> Traits:
         parts = [f.traits for f in self.factors]
-        return Traits(all(p.stationary for p in parts), min(p.smoothness for p in parts))
+        return together(parts)
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
         total = self.factors[0].block(X, Z)

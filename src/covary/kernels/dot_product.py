@@ -41,7 +41,7 @@ class Constant(AbstractKernel):
 
     @property
     def traits(self) -> Traits:
-        return Traits(stationary=True, smoothness=np.inf)
+        return Traits(stationary=True, smoothness=np.inf, isotropic=True)
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
         return jnp.ones((X.rows, Z.rows), X.x.dtype)

@@ -94,7 +94,7 @@ class SquaredExponential(AbstractStationary):
 
     @property
     def traits(self) -> Traits:
-        return Traits(stationary=True, smoothness=np.inf)
+        return Traits(stationary=True, smoothness=np.inf, isotropic=np.ndim(self.lengthscale) == 0)
 
     def profile(self, s: Any) -> Any:
         return jnp.exp(-0.5 * s)
@@ -172,7 +172,7 @@ class Matern12(AbstractStationary):
 
     @property
     def traits(self) -> Traits:
-        return Traits(stationary=True, smoothness=0)
+        return Traits(stationary=True, smoothness=0, isotropic=np.ndim(self.lengthscale) == 0)
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
         s = scaled_square(X.x, Z.x, self.lengthscale)
@@ -208,7 +208,7 @@ class Matern32(AbstractStationary):
 
     @property
     def traits(self) -> Traits:
-        return Traits(stationary=True, smoothness=1)
+        return Traits(stationary=True, smoothness=1, isotropic=np.ndim(self.lengthscale) == 0)
 
     def profile(self, s: Any) -> Any:
         return _matern32(s)
@@ -248,7 +248,7 @@ class Matern52(AbstractStationary):
 
     @property
     def traits(self) -> Traits:
-        return Traits(stationary=True, smoothness=2)
+        return Traits(stationary=True, smoothness=2, isotropic=np.ndim(self.lengthscale) == 0)
 
     def profile(self, s: Any) -> Any:
         return _matern52(s)
@@ -298,7 +298,7 @@ class RationalQuadratic(AbstractStationary):
 
     @property
     def traits(self) -> Traits:
-        return Traits(stationary=True, smoothness=np.inf)
+        return Traits(stationary=True, smoothness=np.inf, isotropic=np.ndim(self.lengthscale) == 0)
 
     def profile(self, s: Any) -> Any:
         x = s / (2 * self.alpha)
