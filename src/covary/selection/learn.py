@@ -35,7 +35,19 @@ from covary.selection.levels import GAIN, Levels, coarse_inference
 from covary.selection.priors import Priors
 from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
 from covary.selection.progress import Tracker
-from covary.selection.search import CLEARLY, FLAT, MOVED, ROUGH, Peak, further_starts, joins, move_inducing, refine, weigh
+from covary.selection.search import (
+    CLEARLY,
+    FLAT,
+    MOVED,
+    ROUGH,
+    ROUNDS,
+    Peak,
+    further_starts,
+    joins,
+    move_inducing,
+    refine,
+    weigh,
+)
 from covary.selection.starts import spread_equal, starting_values
 from covary.selection.stochastic import train
 
@@ -349,10 +361,12 @@ def _search(
             lambda rows, x: ladder.arrive(rows, packing, x),
             ladder.gain,
             lambda rows, x: problem.value(x, *ladder.at(rows)),
+            gram.thins,
         )
-    moved = gram.thins and np.abs(refined.x - ladder.begun(packing)).max() > MOVED
-    if moved and not deadline.over():
-        ladder.settle(packing.unpack(refined.x))  # neighbours by the length-scales that were found
+    for _ in range(ROUNDS if gram.thins else 0):  # neighbours by the length-scales that were found
+        if np.abs(refined.x - ladder.begun(packing)).max() < MOVED or deadline.over():
+            break
+        ladder.settle(packing.unpack(refined.x))
         function, note = on(levels[-1])
         with blas_threads(levels[-1]):
             step = ladder.gain(levels[-1])

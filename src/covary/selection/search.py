@@ -25,7 +25,8 @@ APART = 0.3  # unconstrained units beyond which two ends are different ones
 NEAR = 30.0  # nats below the highest end within which another may still hold more of the posterior
 MORE = 0.5  # nats: how much more than the highest another end must hold to be preferred, Laplace's method being rough
 CLEARLY = 2.0  # nats: how much more of the data another model must explain to be preferred
-MOVED = 0.25  # of a logarithm: how far a length-scale must go for neighbours to be looked for again
+MOVED = 0.1  # of a logarithm: how far a length-scale must go for neighbours to be looked for again
+ROUNDS = 4  # how often they are looked for again
 VALLEY = 0.2  # nats: how far the objective must fall half way between two ends to make them two peaks
 MANY = 60  # parameters beyond which a coarse Hessian, an evaluation for each, costs more than it saves
 LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats
@@ -113,12 +114,14 @@ def refine(
     arrive: Callable[[int, np.ndarray], np.ndarray | None],
     gain: Callable[[int], float],
     height: Callable[[int, np.ndarray], float],
+    thinned: bool = False,
 ) -> Result:
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start.
 
     ``arrive(rows, theta)`` is where to begin on a level whose evidence is of another kind than the one below, so that the
     Hessian means nothing there; None where it is of the same kind. ``gain(rows)`` is what a step must gain on a level,
-    ``height(rows, theta)`` the objective without its gradient.
+    ``height(rows, theta)`` the objective without its gradient. A ``thinned`` sum of terms stands for the whole one already,
+    and was settled anew since the peaks were found.
     """
     best = peaks[0].end
     for below, rows in pairwise(levels):
@@ -126,14 +129,16 @@ def refine(
             return _cut_short(best, on(levels[-1]), np.clip(theta0, lower, upper), deadline)
         coarser, _ = on(below)
         function, note = on(rows)
-        peak = peaks[0] if len(peaks) == 1 else _promising(peaks, rows / below, function, note)
+        growth = 1.0 if thinned else rows / below
+        peak = peaks[0] if len(peaks) == 1 else _promising(peaks, growth, function, note)
         common = {"lower": lower, "upper": upper, "tolerance": gain(rows), "deadline": deadline, "note": note}
         elsewhere = arrive(rows, peak.end.x)
         if elsewhere is not None or (peak.H is None and len(peak.end.x) > MANY):
             best = lbfgs(function, peak.end.x if elsewhere is None else elsewhere, **common)
         else:
-            H = difference_hessian(coarser, peak.end.x, peak.end.gradient, step=1e-2) if peak.H is None else peak.H
-            best, _ = quasi_newton(function, peak.end.x, H * (rows / below), **common)
+            H, base = peak.H, None if thinned else peak.end.gradient
+            H = difference_hessian(coarser, peak.end.x, base, step=1e-2) if H is None else H
+            best, _ = quasi_newton(function, peak.end.x, H * growth, **common)
         peaks = [Peak(best)]
         if rows == levels[-1]:
             plain = height(rows, np.clip(theta0, lower, upper))
