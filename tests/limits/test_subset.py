@@ -71,6 +71,13 @@ def test_classes_by_informative_rows_beat_random_ones(inference: Any) -> None:
     assert spread[0] < spread[1]
 
 
+def test_what_is_learned_from_is_what_is_conditioned_on():
+    gram = Subset(30, seed=4)
+    fit = learn(MODEL, Data(X, Y), gram=gram, key=7)
+    assert condition(fit, Data(X, Y), gram=gram).log_evidence == pytest.approx(fit.value, abs=1e-8)
+    assert condition(fit, Data(X, Y), gram=Subset(30)).log_evidence != pytest.approx(fit.value, abs=1e-3)
+
+
 def test_it_learns_on_its_rows() -> None:
     fit = learn(MODEL, Data(X, Y), gram=Subset(30))
     assert fit.status == "converged"

@@ -32,11 +32,14 @@ class Subset(AbstractGram):
     select
         ``"random"``, or ``"entropy"``: always the row about which its own observation would tell most (the informative
         vector machine, R&W, eq. 8.19).
+    seed
+        Of the choice, so that what is learned from and what is conditioned on are the same rows.
     """
 
     rows: int = static()
     _: KW_ONLY
     select: str = static("random")
+    seed: int = static(0)
 
     def check(self) -> None:
         """The numbers and names make sense."""
@@ -50,7 +53,7 @@ class Subset(AbstractGram):
         self.check()
         if self.rows >= data.rows:
             return Dense(), data
-        rng = np.random.default_rng(key)
+        rng = np.random.default_rng(self.seed)
         if self.select == "random":
             return Dense(), data.take(np.sort(rng.choice(data.rows, self.rows, replace=False)))
         some = np.arange(data.rows)
