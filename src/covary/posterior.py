@@ -11,8 +11,10 @@ from covary._checks import NotPositiveDefinite, check_positive, fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary.components import Components, Reader, component_at, covariances_at, labels, slopes_at, which_term
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.linalg import Lapack
+from covary.kernels.tiles import SMALL
 from covary.likelihoods.gaussian import Gaussian
 from covary.paths import Paths, draw_paths
 from covary.prediction import LeftOut, Observed, Prediction, Spread
@@ -89,9 +91,10 @@ class Posterior:
         with precision(self.data.dtype), blas_threads(self.data.rows):
             return np.concatenate([self._latent(part, False)[0] for part in self._chunks(inputs)])
 
-    def _chunks(self, X: Inputs) -> list[Inputs]:
-        rows = max(1, CHUNK_BYTES // (self.bound.width * self.data.dtype.itemsize))
-        rows = max(256, rows // 256 * 256)
+    def _chunks(self, X: Inputs, arrays: int = 1, least: int = 256) -> list[Inputs]:
+        """Rows taken together where every one needs so many arrays as wide as the support."""
+        rows = max(1, CHUNK_BYTES // (arrays * self.bound.width * self.data.dtype.itemsize))
+        rows = max(least, rows // least * least)
         return [X.take(slice(i, i + rows)) for i in range(0, X.rows, rows)]
 
     def predict(self, X: Any, *, covariance: bool = False, size: Any = None) -> Prediction:
@@ -112,11 +115,11 @@ class Posterior:
             mean = np.concatenate([p[0] for p in parts])
             variance = np.concatenate([np.asarray(p[1]) for p in parts])
             f = Spread(mean, variance, self.covariance(X) if covariance else None)
-            return Prediction(f, self._observed(f, size))
+            return Prediction(f, self._observed(f, size, inputs))
 
-    def _observed(self, f: Spread, size: Any) -> Any:
+    def _observed(self, f: Spread, size: Any, X: Inputs) -> Any:
         """A new observation, from the latent moments."""
-        likelihood = self.model.likelihood
+        likelihood = self.model.likelihood.at(X)
         if size is not None:
             size = self._sizes(size, len(f.mean))
         if isinstance(likelihood, Gaussian):
@@ -182,6 +185,118 @@ class Posterior:
                 out = out + rest @ inverse @ rest.T
         return out
 
+    def component(self, which: int | str, X: Any, *, covariance: bool = False) -> Spread:
+        r"""The posterior of one additive term of the kernel (R&W, section 5.4.3).
+
+        For :math:`k = \sum_j k_j` the function is a sum of independent :math:`f_j`, and what was seen of their sum says of each
+
+        .. math:: E f_j(x) = k_j(x, X)\,\alpha,\qquad
+            \mathrm{cov}(f_j(x), f_j(x')) = k_j(x, x') - k_j(x, X)\,R\,k_j(X, x').
+
+        Good for showing a trend and a season apart. The means add up to the latent mean without the mean function.
+
+        Parameters
+        ----------
+        which
+            The term's number, its name (see :meth:`components`), or any piece of its text that no other term holds.
+            Explicit basis functions are called ``"basis"``.
+        X
+            New inputs (m, d).
+        covariance
+            Also the joint covariance (m, m).
+
+        Examples
+        --------
+        >>> from covary import GP, Data, Model, condition
+        >>> post = condition(Model(GP("Linear() + Periodic()")), Data([[0.0], [1.0], [2.5]], [0.0, 1.0, 2.0]))
+        >>> post.component("Linear", [[4.0]]).mean.round(2)
+        array([2.62])
+        """
+        who = "Posterior.component"
+        inputs, reader = self._inputs(X, who), Reader(who, self)
+        names, kernels = labels(self)
+        kernel = kernels[which_term(who, which, names, kernels)]
+        with precision(self.data.dtype), blas_threads(self.data.rows):
+            if covariance:
+                m = inputs.rows
+                check_memory(who, (3 * m * m + 3 * m * self.bound.width) * 8, "ask for fewer rows, or for variances only")
+                mean, joint = component_at(reader, self, kernel, inputs, True)
+                return Spread(mean, np.maximum(np.diagonal(joint), 0.0), joint)
+            parts = [component_at(reader, self, kernel, part, False) for part in self._chunks(inputs, 3)]
+        return Spread(np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]))
+
+    def components(self, X: Any, *, covariance: bool = False) -> Components:
+        r"""The posterior of every additive term of the kernel, as :meth:`component` gives it.
+
+        Parameters
+        ----------
+        X
+            New inputs (m, d).
+        covariance
+            Also the covariances between the terms at every input, (m, J, J); all of them together add up to the variance of f.
+            :math:`\mathrm{cov}(f_i(x), f_j(x)) = \delta_{ij}k_j(x, x) - k_i(x, X)\,R\,k_j(X, x)`: what one term explains the
+            other need not, so terms are mostly anticorrelated.
+
+        Examples
+        --------
+        >>> from covary import GP, Data, Model, condition
+        >>> post = condition(Model(GP("Linear() + Periodic()")), Data([[0.0], [1.0], [2.5]], [0.0, 1.0, 2.0]))
+        >>> found = post.components([[3.0], [4.0]])
+        >>> found.names
+        ('Linear', 'Periodic')
+        >>> bool(np.allclose(found.mean.sum(0), post.mean([[3.0], [4.0]])))
+        True
+        """
+        who = "Posterior.components"
+        inputs, reader = self._inputs(X, who), Reader(who, self)
+        names, kernels = labels(self)
+        with precision(self.data.dtype), blas_threads(self.data.rows):
+            chunks = self._chunks(inputs, 2 + len(kernels) if covariance else 3)
+            each = [[component_at(reader, self, kernel, part, False) for part in chunks] for kernel in kernels]
+            between = [covariances_at(reader, self, kernels, part) for part in chunks] if covariance else None
+        mean, variance = (np.stack([np.concatenate([p[i] for p in parts]) for parts in each]) for i in (0, 1))
+        return Components(names, kernels, mean, variance, None if between is None else np.concatenate(between))
+
+    def derivative(self, X: Any, *, covariance: bool = False) -> Spread:
+        r"""The posterior of the slopes of f at new inputs: mean and variance (m, d), one for every column.
+
+        .. math:: E\,\partial_af(x) = \partial_am(x) + \partial_ak(x, X)\,\alpha,\qquad
+            \mathrm{cov}(\partial_af, \partial_bf) = \partial_a\partial'_bk(x, x) - \partial_ak(x, X)\,R\,\partial_bk(X, x)
+
+        The derivative of a Gaussian process is one (R&W, section 9.4); it exists where the kernel's smoothness is 1 or more,
+        and a rougher kernel is refused. Slopes of the mean function are by automatic differentiation where it is written with
+        JAX, else, as those of explicit basis functions, by differences.
+
+        Parameters
+        ----------
+        X
+            New inputs (m, d).
+        covariance
+            Also the covariances between the slopes at every input, (m, d, d).
+
+        References
+        ----------
+        Rasmussen & Williams (2006), eq. 9.1, sections 4.1.1 and 9.4.
+
+        Examples
+        --------
+        >>> from covary import GP, Data, Model, condition
+        >>> from covary.likelihoods import Gaussian
+        >>> x = np.linspace(0.0, 6.0, 20)[:, None]
+        >>> post = condition(Model(GP("SquaredExponential()"), likelihood=Gaussian(1e-6)), Data(x, np.sin(x[:, 0])))
+        >>> slope = post.derivative([[1.0]])
+        >>> bool(abs(slope.mean[0, 0] - np.cos(1.0)) < 0.001)
+        True
+        """
+        who = "Posterior.derivative"
+        inputs, reader = self._inputs(X, who), Reader(who, self)
+        if reader.kernel.traits.smoothness < 1:
+            raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
+        with precision(self.data.dtype), blas_threads(self.data.rows):
+            parts = [slopes_at(reader, self, part) for part in self._chunks(inputs, 3 * inputs.columns, SMALL)]
+        mean, joint = (np.concatenate([p[i] for p in parts]) for i in (0, 1))
+        return Spread(mean, np.maximum(np.einsum("iaa->ia", joint), 0.0), joint if covariance else None)
+
     def sample(self, X: Any, n: int = 1, *, key: int | np.random.Generator) -> np.ndarray:
         """Draws of f at new inputs, jointly: shape (n, m). ``key`` is a seed or a generator."""
         inputs = self._inputs(X, "Posterior.sample")
@@ -202,7 +317,8 @@ class Posterior:
         """Draws of new observations, jointly through f: shape (n, m)."""
         rng = np.random.default_rng(key)
         f = self.sample(X, n, key=rng)
-        return self.model.likelihood.sample(f, rng, None if size is None else self._sizes(size, f.shape[1]))
+        likelihood = self.model.likelihood.at(self._inputs(X, "Posterior.sample_y"))
+        return likelihood.sample(f, rng, None if size is None else self._sizes(size, f.shape[1]))
 
 
 def square_root(C: np.ndarray) -> np.ndarray:
@@ -228,6 +344,13 @@ def sample_prior(prior: Any, X: Any, n: int = 1, *, key: int | np.random.Generat
     """
     inputs = as_inputs(X, "sample_prior")
     prior.check(inputs)
+    rng = np.random.default_rng(key)
     root = square_root(prior.kernel.gram(inputs))
-    z = np.random.default_rng(key).standard_normal((n, inputs.rows))
-    return prior.mean.evaluate(inputs)[None] + z @ root.T
+    out = prior.mean.evaluate(inputs)[None] + rng.standard_normal((n, inputs.rows)) @ root.T
+    H = None if prior.basis is None else prior.basis.evaluate(inputs)
+    weights = getattr(H, "prior", None)
+    if H is not None and (weights is None or weights.vague.any()):
+        raise fail("sample_prior", "vague weights have no prior to draw from", "give the basis a covariance")
+    if weights is not None:
+        out = out + rng.standard_normal((n, len(weights.proper))) @ (np.asarray(H) @ weights.root).T
+    return out

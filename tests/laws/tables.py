@@ -21,10 +21,14 @@ class KernelRow:
     columns: int
     kernel: Any
     reference: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    told: tuple[float, bool] | None = None  # smoothness and stationarity, where the row itself says them
+    rows: Callable[[int, int], np.ndarray] | None = None  # inputs on which the kernel is valid
 
     @property
     def smoothness(self) -> float:
         """How often the process is mean-square differentiable, from the book (section 4.2.1), not from the kernel."""
+        if self.told is not None:
+            return self.told[0]
         finite = {"Matern12": 0, "Matern32": 1, "Matern52": 2, "Wiener": 0, "Columns-Wiener": 0, "Sum-rough": 0}
         finite |= {"Function": 0, "tensor": 2, "IntegratedWiener": 1}
         return finite.get(self.name.removesuffix("-ard"), np.inf)
@@ -32,6 +36,8 @@ class KernelRow:
     @property
     def stationary(self) -> bool:
         """Whether k depends on x - x' only, from the book (table 4.1); for a plain function nothing is claimed."""
+        if self.told is not None:
+            return self.told[1]
         located = ("Linear", "Polynomial", "NeuralNetwork", "Wiener", "IntegratedWiener", "Columns-Wiener", "Function")
         return self.name != "Sum" and not self.name.startswith(located)
 
@@ -42,6 +48,8 @@ class KernelRow:
 
     def inputs(self, n: int = 12, seed: int = 0) -> np.ndarray:
         """Rows on which the kernel is valid (none negative), the last one equal to the first and one at zero."""
+        if self.rows is not None:
+            return self.rows(n, seed)
         x = np.random.default_rng(seed).uniform(0.05, 2.5, (n, self.columns))
         x[1], x[-1] = 0.0, x[0]
         return x
@@ -133,4 +141,15 @@ def _combinations(d: int) -> list[tuple[str, Any, Callable[[Any, Any], Any]]]:
     ]
 
 
-EVERY_KERNEL = tuple(KernelRow(name, d, kernel, same) for d in (1, 3) for name, kernel, same in _leaves(d) + _combinations(d))
+def _more() -> list[KernelRow]:
+    from laws.rows_located import ROWS as LOCATED
+    from laws.rows_stationary import ROWS as STATIONARY
+
+    both = [(*row, *(None,) * (7 - len(row))) for row in (*STATIONARY, *LOCATED)]
+    return [KernelRow(name, d, kernel, same, (smooth, still), rows) for name, d, kernel, same, smooth, still, rows in both]
+
+
+EVERY_KERNEL = (
+    *(KernelRow(name, d, kernel, same) for d in (1, 3) for name, kernel, same in _leaves(d) + _combinations(d)),
+    *_more(),
+)

@@ -17,6 +17,7 @@ from covary.estimators.method import NAMES, choose
 from covary.estimators.summary import Summary
 from covary.files import save
 from covary.gram.base import AbstractGram
+from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
 from covary.inference.condition import condition
 from covary.inference.ep import EP
@@ -30,9 +31,16 @@ from covary.means.functions import AbstractMean, Constant, Function, Linear, Zer
 from covary.model import Model
 from covary.parameters import Packing, bound, freeze, set_values
 from covary.selection.learn import learn
+from covary.selection.left_out import GeneralisedCrossValidation, KFold, LeaveOneOut
 from covary.selection.priors import Priors, default_priors
 
+OBJECTIVES = {"evidence": None, "loo": LeaveOneOut(), "gcv": GeneralisedCrossValidation(), "kfold": KFold(10)}
 INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP, "svgp": SVGP}
+
+
+def unmerged(objective: Any) -> bool:
+    """Whether an objective wants repeated rows as they come."""
+    return objective == "gcv" or isinstance(objective, GeneralisedCrossValidation)
 
 
 class GPEstimator(BaseEstimator):
@@ -136,10 +144,26 @@ class GPEstimator(BaseEstimator):
                 max_time=self.max_time,
                 checkpoint=self.checkpoint,
                 key=seed,
+                objective=self._objective(choice),
             )
             model = self.learned_
         self.model_ = getattr(model, "model", model)
         self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
+
+    def _objective(self, choice: Any) -> Any:
+        """What is maximised over the hyperparameters; None for the evidence."""
+        given = getattr(self, "objective", "evidence")
+        if isinstance(given, str) and given not in OBJECTIVES:
+            known = ", ".join(map(repr, OBJECTIVES))
+            raise fail(self._who, f"objective is {given!r}", f"choose one of {known}, or give an objective")
+        found = OBJECTIVES[given] if isinstance(given, str) else given
+        if found is not None and not (isinstance(choice.inference, Exact) and isinstance(choice.gram, Dense)):
+            raise fail(
+                self._who,
+                f"objective is {given!r} and the method {choice.name!r}",
+                "it goes with Gaussian noise and method='exact'",
+            )
+        return found
 
     def _gram(self) -> AbstractGram:
         """How K is handled, with the inducing inputs that were learned or chosen, if any."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from covary.likelihoods.base import AbstractLikelihood
 from covary.likelihoods.gaussian import Gaussian
 from covary.means import functions as means
 from covary.model import GP, Model
+from covary.selection.left_out import GeneralisedCrossValidation, KFold, LeaveOneOut
 
 MOST_TEXT = 2**18  # characters of a kernel in a file
 MEANS = {c.__name__: c for c in (means.Zero, means.Constant, means.Linear)}
@@ -38,6 +40,7 @@ PRIORS = {
 }
 LIKELIHOODS = {name: c for name, c in vars(likelihoods).items() if isinstance(c, type) and issubclass(c, AbstractLikelihood)}
 INFERENCES = {c.__name__: c for c in (Exact, Laplace, EP, SVGP)}
+OBJECTIVES = {c.__name__: c for c in (LeaveOneOut, GeneralisedCrossValidation, KFold)}
 GRAMS = {c.__name__: c for c in (Dense, Subset, LowRank, Vecchia, NearestNeighbours, Markov)}
 OWN = ("settled",)  # what a gram finds out for itself from model and data
 
@@ -187,6 +190,10 @@ def _encode_param(name: str, value: Any) -> Any:
         places = getattr(value, "inducing", None)
         inside = {} if places is None or np.ndim(places) == 0 else {"inducing": np.asarray(places).tolist()}
         return {"method": encode_gram(value)} | inside
+    if name == "objective" and not isinstance(value, str):
+        kept = {f.name: getattr(value, f.name) for f in fields(value)} if type(value) in OBJECTIVES.values() else None
+        plain_ones = {k: v for k, v in (kept or {}).items() if isinstance(v, str | int | float)}
+        return "evidence" if kept is None else {"objective": type(value).__name__, "with": plain_ones}
     if name == "class_weight" and isinstance(value, dict):
         return {"class_weight": [[plain(k), number(v)] for k, v in value.items()]}
     if name == "mean":
@@ -219,6 +226,8 @@ def decode_params(record: dict[str, Any], functions: dict[str, Any]) -> dict[str
     if isinstance(out.get("method"), dict):
         places = out["method"].get("inducing")
         out["method"] = decode_gram(out["method"]["method"], None if places is None else np.array(places, np.float64))
+    if isinstance(out.get("objective"), dict):
+        out["objective"] = OBJECTIVES[out["objective"]["objective"]](**out["objective"]["with"])
     if isinstance(out.get("class_weight"), dict):
         out["class_weight"] = {k: numeric(v) for k, v in out["class_weight"]["class_weight"]}
     if isinstance(out["mean"], dict):

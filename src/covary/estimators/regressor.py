@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from covary._checks import check_positive, fail
 from covary._module import Marked
 from covary.data import Data
-from covary.estimators.base import GPEstimator
+from covary.estimators.base import GPEstimator, unmerged
 from covary.estimators.inputs import read_rows, read_table, read_targets
 from covary.estimators.observed import named_likelihood
 from covary.inference.condition import condition
@@ -23,6 +23,7 @@ from covary.likelihoods.gaussian import Gaussian
 from covary.model import GP, Model
 from covary.posterior import square_root
 from covary.selection.starts import starting_values
+from covary.updates import append_data, can_append
 
 
 class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
@@ -70,6 +71,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
     checkpoint
         A file in which learning writes down where it is: the same fit, killed and run again, goes on from there.
+    objective
+        What the hyperparameters maximise: ``"evidence"``; ``"loo"``, the log density of every row given the others (R&W,
+        eq. 5.11), which bears a wrong model better; ``"gcv"``, generalised cross-validation; ``"kfold"``, ten folds; or an
+        objective from :mod:`covary.selection` with its own arguments. All but the first go with Gaussian noise and
+        ``method="exact"``.
     random_state
         Seed of restarts and subsets.
 
@@ -109,6 +115,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         n_restarts: int = 2,
         max_time: float | None = None,
         checkpoint: str | None = None,
+        objective: Any = "evidence",
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -124,6 +131,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self.n_restarts = n_restarts
         self.max_time = max_time
         self.checkpoint = checkpoint
+        self.objective = objective
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None, size: Any = None) -> GPRegressor:
@@ -212,10 +220,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             weight = None
         return self._merged(Data(X, y, known, weight), inference)
 
-    @staticmethod
-    def _merged(data: Data, inference: Any) -> Data:
-        """Repeated inputs merged, where the inference can undo it."""
-        return data.collapse() if isinstance(inference, Exact) else data
+    def _merged(self, data: Data, inference: Any) -> Data:
+        """Repeated inputs merged, where inference and objective can undo it."""
+        return data.collapse() if isinstance(inference, Exact) and not unmerged(self.objective) else data
 
     def _finish(self, data: Data) -> None:
         """What follows from posterior and data."""
@@ -246,8 +253,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         ):
             raise fail("GPRegressor.update", "noise_variance goes with one output under Gaussian noise", "leave it out")
         if isinstance(likelihood, Gaussian):
-            data = held.join(self._data(X, y, noise_variance, weight, self.inference_))
-            data = self._merged(data, self.inference_)
+            new = self._data(X, y, noise_variance, weight, self.inference_)
+            joined = held.join(new)
+            data = self._merged(joined, self.inference_)
+            if data is joined and can_append(self.posterior_):  # no row repeats another: O(n²)
+                self.posterior_ = append_data(self.posterior_, new)
+                self._finish(data)
+                return self
         else:
             likelihood.check(y, "GPRegressor.update")
             data = held.join(self._rows_that_count(X, y, weight)).merge()

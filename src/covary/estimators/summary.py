@@ -10,6 +10,7 @@ import numpy as np
 
 from covary._module import Mark
 from covary.gram.dense import Dense
+from covary.gram.diagnostics import conditioning, suspicious
 from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, REAL, parameters
@@ -122,6 +123,8 @@ def _classes_text(estimator: Any) -> str:
 def _notes(estimator: Any, classes: bool) -> list[str]:
     """What a reader should know before trusting the numbers."""
     out = []
+    if suspicious(estimator.posterior_):
+        out += conditioning(estimator.posterior_).doubts
     if estimator.posterior_.status not in ("exact", "converged"):
         out.append(f"the approximation did not settle ({estimator.posterior_.status}): try another inference, or more sweeps")
     if not classes:

@@ -25,8 +25,9 @@ logdet                log det(K + S)                      log det(I + K W)
 
 with :math:`P = I - W\Sigma = R\,W^{-1}` and :math:`u = P\,\bar m`; so gradients exist for every inference × gram pair.
 
-Explicit basis functions H with vague weights are projected out here (R&W, eqs. 2.42, 2.45): with U = R H, M = HᵀU and
-T = K-to-latent image of H, R loses U M⁻¹Uᵀ, Σ gains T M⁻¹Tᵀ, logdet gains log det M, and the weights are β = M⁻¹Hᵀalpha₀.
+Explicit basis functions H are projected out here (R&W, eqs. 2.41 to 2.45): with U = R H, A = B⁻¹ + HᵀU and T = K-to-latent
+image of H, R loses U A⁻¹Uᵀ, Σ gains T A⁻¹Tᵀ, logdet gains log det A + log det B, and the weights are β = A⁻¹Hᵀalpha₀. Vague
+weights have no B⁻¹ and no log det B; observed sites with n rows and m of them leave n − m free (eq. 2.45).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import NotPositiveDefinite, fail
 from covary._module import Module
 from covary.data import Data, Inputs
 from covary.gram.linalg import Lapack
@@ -89,7 +90,7 @@ class AbstractFactor:
 
     lane: Any = Lapack
     sites: AbstractSites
-    basis: Any = None  # H of shape (n, m), or None
+    basis: Any = None  # H of shape (n, m) with the prior of its weights, or None
     jitter: float = 0.0
 
     @property
@@ -137,8 +138,34 @@ class AbstractFactor:
         H = self.basis
         U = self._solve(H)
         T = self.spread[:, None] * U if self.observed else H - self._sigma(self.spread[:, None] * H)
-        M = H.T @ U
-        return U, self.xp.linalg.inv((M + M.T) / 2), T
+        return U, self._eliminated(H.T @ U)[0], T
+
+    def _eliminated(self, M: Any) -> tuple[Any, Any]:
+        """From M = HᵀR H: the inverse of A = B⁻¹ + M, and what the weights add to logdet.
+
+        With B = C Cᵀ it is C(I + CᵀM C)⁻¹Cᵀ and log det(I + CᵀM C), which needs no inverse of B; a vague weight has no I.
+        """
+        linalg, M = self.xp.linalg, (M + M.T) / 2
+        prior = getattr(self.basis, "prior", None)
+        if prior is None:
+            self._refuse_dependent(M)
+            return linalg.inv(M), linalg.slogdet(M)[1]
+        C = np.asarray(prior.root, M.dtype)
+        A = np.diag(prior.proper).astype(M.dtype) + C.T @ M @ C
+        self._refuse_dependent(A)
+        return C @ linalg.inv(A) @ C.T, linalg.slogdet(A)[1]
+
+    def _refuse_dependent(self, A: Any) -> None:
+        """Basis functions with vague weights that the rows cannot tell apart have no weights."""
+        if self.xp is not np or not np.isfinite(A).all():
+            return
+        size = np.sqrt(np.abs(np.diagonal(A)))
+        even = A / np.where(size > 0, size, 1.0)[:, None] / np.where(size > 0, size, 1.0)[None, :]
+        if np.linalg.svd(even, compute_uv=False)[-1] < np.finfo(A.dtype).eps * len(A):
+            raise NotPositiveDefinite(
+                "gram: basis functions with vague weights are linearly dependent on these rows; drop some, or give their "
+                "weights a covariance."
+            )
 
     def solve(self, B: Any) -> Any:
         """R B = (K + W⁻¹)⁻¹ B, basis projected out."""
@@ -192,8 +219,7 @@ class AbstractFactor:
         if self.basis is None:
             return raw
         H = self.basis
-        M = H.T @ self._solve(H)
-        return raw + self.xp.linalg.slogdet((M + M.T) / 2)[1]
+        return raw + self._eliminated(H.T @ self._solve(H))[1]
 
     def variance(self) -> Any:
         """The posterior variance at the training rows."""

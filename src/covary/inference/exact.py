@@ -18,7 +18,8 @@ class Exact(AbstractInference):
 
     .. math:: \log p(y\mid X) = -\tfrac12 r^\top (K+S)^{-1} r - \tfrac12\log\det(K+S) - \tfrac n2\log 2\pi,\quad r = y - m(X)
 
-    With m explicit basis functions the last term has n − m (eq. 2.45). Several outputs share the factor and add up.
+    With m vague weights of explicit basis functions the last term has n − m (eq. 2.45). Several outputs share the factor
+    and add up.
     Rows that stand for several observations add what their number and scatter say of the noise (:meth:`Gaussian.repeats`).
 
     References
@@ -37,7 +38,7 @@ class Exact(AbstractInference):
         factor = bound.factor(sites, fixed_jitter=fixed_jitter)  # line 2: L
         alpha = factor.alpha(shift)  # line 3
         outputs = shift.shape[1] if shift.ndim == 2 else 1
-        free = data.rows - (0 if bound.basis is None else bound.basis.shape[1])
+        free = data.rows - vague_weights(bound.basis)
         value = -0.5 * (  # line 7
             float((shift * alpha).sum()) + outputs * float(factor.logdet()) + outputs * free * np.log(2 * np.pi)
         )
@@ -56,6 +57,14 @@ class Exact(AbstractInference):
             model.mean.pull(data.X, -shift_bar),
             model.likelihood.pull_sites(data, pulled.sites.variance),
         )
+
+
+def vague_weights(H: Any) -> int:
+    """How many basis functions have vague weights."""
+    if H is None:
+        return 0
+    prior = getattr(H, "prior", None)
+    return H.shape[1] if prior is None else int(prior.vague.sum())
 
 
 def residual(model: Any, data: Data) -> np.ndarray:

@@ -8,16 +8,36 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from covary._checks import CovaryError, fail
 from covary._module import Marked
 from covary.kernels.base import AbstractKernel, Scaled
+from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns, Function
 from covary.kernels.dot_product import Constant, Linear, Polynomial
+from covary.kernels.isotropic import Bessel, GammaExponential, PiecewisePolynomial, SquaredExponentialMixture
+from covary.kernels.matern import Matern, MaternHalfInteger
+from covary.kernels.metric import FactorMetric
+from covary.kernels.networks import ArcCosine, TanhNetwork
 from covary.kernels.nonstationary import NeuralNetwork, Wiener
 from covary.kernels.periodic import Cosine, Periodic
+from covary.kernels.processes import BrownianBridge, FractionalBrownian
+from covary.kernels.spectral import Periodised, Spectral, SpectralMixture
+from covary.kernels.sphere import GreatCircle, OnSphere, SinePower
 from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
+from covary.kernels.structure import Additive, BasisFunctions, GaussianBasis, Invariant, Normalised
+from covary.kernels.varying import (
+    ChangePoint,
+    FunctionField,
+    GaussianField,
+    ModulatedSquaredExponential,
+    PaciorekSchervish,
+    VaryingAmplitude,
+    VaryingLengthscale,
+)
+from covary.kernels.warped import Mapped, Warped
 from covary.kernels.wiener import IntegratedWiener
 from covary.parameters import bounded, fixed
 
@@ -31,15 +51,49 @@ CATALOGUE: dict[str, Any] = {
         Matern12,
         Matern32,
         Matern52,
+        MaternHalfInteger,
+        Matern,
         RationalQuadratic,
+        GammaExponential,
+        SquaredExponentialMixture,
+        PiecewisePolynomial,
+        Bessel,
         Periodic,
         Cosine,
+        Periodised,
+        SpectralMixture,
+        Spectral,
         NeuralNetwork,
+        TanhNetwork,
+        ArcCosine,
         Wiener,
         IntegratedWiener,
+        BrownianBridge,
+        FractionalBrownian,
+        VaryingLengthscale,
+        PaciorekSchervish,
+        ModulatedSquaredExponential,
+        VaryingAmplitude,
+        ChangePoint,
+        Warped,
+        Mapped,
+        FactorMetric,
+        Additive,
+        Invariant,
+        BasisFunctions,
+        GaussianBasis,
+        Normalised,
+        Hamming,
+        Exchangeable,
+        Categories,
+        GreatCircle,
+        SinePower,
+        OnSphere,
         Columns,
     )
 }
+FIELDS = {field.__name__: field for field in (GaussianField, FunctionField)}  # what a kernel may vary with
+INNER = ("kernel", "before", "after")  # where a kernel stands inside another
 MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
 
 
@@ -107,6 +161,10 @@ class _Reader:
             raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
             return node.value
+        if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
+            return node.value  # an option of a kernel
+        if isinstance(node, ast.Name) and node.id in self.functions:
+            return self.functions[node.id]
         if isinstance(node, ast.Name) and node.id == "inf":
             return float("inf")
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
@@ -115,7 +173,7 @@ class _Reader:
                 return -value if isinstance(node.op, ast.USub) else value
         if isinstance(node, ast.List | ast.Tuple):
             items = [self.read(item, depth + 1) for item in node.elts]
-            if all(isinstance(item, int | float) for item in items):
+            if all(isinstance(item, int | float | list) for item in items):
                 return items
         if isinstance(node, ast.BinOp):
             return self.combine(node, depth)
@@ -164,9 +222,12 @@ class _Reader:
             return self.function(node, depth)
         arguments = [self.read(a, depth + 1) for a in node.args]
         keywords = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
-        maker = {"fixed": fixed, "bounded": bounded, **CATALOGUE}.get(name)
+        maker = {"fixed": fixed, "bounded": bounded, **FIELDS, **CATALOGUE}.get(name)
         if maker is None:
             raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose from {', '.join(CATALOGUE)}")
+        known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()
+        if "parameters" in known:  # of a user's function
+            keywords["parameters"] = {k: keywords.pop(k) for k in list(keywords) if k not in known}
         try:
             value = self.nested_fixed(*arguments, **keywords) if name == "fixed" else maker(*arguments, **keywords)
         except TypeError as error:
@@ -175,8 +236,11 @@ class _Reader:
             raise
         except (ValueError, OverflowError):
             raise fail("kernels.parse", f"{_text(node)} holds a value of the wrong shape", _HELP) from None
-        if isinstance(value, Columns) and not isinstance(value.kernel, AbstractKernel):
-            raise fail("kernels.parse", f"{_text(node)}: Columns takes a kernel first", _HELP)
+        for inner in (f for f in INNER if name in CATALOGUE and f in vars(value)):
+            if not isinstance(getattr(value, inner), AbstractKernel):
+                raise fail("kernels.parse", f"{_text(node)}: {name} takes a kernel as {inner}", _HELP)
+        if name in CATALOGUE and not isinstance(vars(value).get("field", GaussianField((0.0,))), tuple(FIELDS.values())):
+            raise fail("kernels.parse", f"{_text(node)}: {name} takes a field", "write GaussianField(centres, beta=...)")
         return value
 
     @staticmethod

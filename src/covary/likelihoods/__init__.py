@@ -8,6 +8,7 @@ from covary.likelihoods.gaussian import Gaussian as Gaussian
 from covary.likelihoods.heteroscedastic import HeteroscedasticGaussian as HeteroscedasticGaussian
 from covary.likelihoods.laplace import DoubleExponential as DoubleExponential
 from covary.likelihoods.negative_binomial import NegativeBinomial as NegativeBinomial
+from covary.likelihoods.noise_basis import BasisNoise as BasisNoise
 from covary.likelihoods.ordinal import Ordinal as Ordinal
 from covary.likelihoods.poisson import Poisson as Poisson
 from covary.likelihoods.softmax import Softmax as Softmax

@@ -90,6 +90,10 @@ class AbstractLikelihood(Module):
         """log p(y | f) of one observation, in jax.numpy."""
         raise NotImplementedError
 
+    def at(self, X: Any) -> AbstractLikelihood:
+        """The likelihood of observations at given inputs; itself, unless it depends on them."""
+        return self
+
     # at the data --------------------------------------------------------------------------------------------------
     def log_probs(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         """log p(y | f) for rows of y and latent values (n,) or (n, q), q values for each row."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -232,6 +232,9 @@ def _search(
     theta0, centre = packing.pack(model), packing.pack(natural)
     lower, upper = box(packing, attached, data, theta0, centre)
     stochastic = isinstance(inference, SVGP)
+    if hasattr(objective, "value_and_grad") and not isinstance(gram, Dense | Subset):
+        what = f"{type(objective).__name__} is given with gram={type(gram).__name__}"
+        raise fail("learn", what, "it knows the dense gram only: leave gram out, or use Subset(...)")
     if stochastic and not isinstance(gram, LowRank):
         raise fail("learn", f"SVGP is given with gram={type(gram).__name__}", "give gram=LowRank(...) with it")
     ladder = Levels(data, gram, inference, coarse=coarse, key=key)
@@ -259,6 +262,9 @@ def _search(
     function, note = on(levels[0])
     if not np.isfinite(function(np.clip(theta0, lower, upper))[0]):
         problem.jitter = needed_jitter(model, data, inference, gram)
+        if problem.jitter and hasattr(objective, "jitter"):
+            objective = problem.custom = replace(objective, jitter=problem.jitter)
+            function, note = on(levels[0])
     points = [theta0, *(packing.pack(as_model(s)) for s in starts)]
     points += [np.clip(p, lower, upper) for p in further_starts(theta0, centre, packing, n_restarts, rng)]
     tracker = Tracker(levels, len(points) + len(rivals), packing.size, began, ladder.costs())
@@ -395,6 +401,6 @@ def _search(
 def _name(model: Any, data: Data, problem: Objective, key: int) -> str:
     """What tells this problem from another one."""
     arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
-    return fingerprint(
-        *arrays, *data.X.tags.values(), model, problem.inference, problem.gram, sorted(problem.priors.by_path.items()), key
-    )
+    custom = getattr(problem.custom, "__qualname__", None) or problem.custom
+    settings = (problem.inference, problem.gram, sorted(problem.priors.by_path.items()), custom, key)
+    return fingerprint(*arrays, *data.X.tags.values(), model, *settings)

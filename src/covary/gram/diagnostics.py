@@ -1,0 +1,324 @@
+r"""Whether the numbers can be trusted: conditioning, digits, and three exact ways to the same mean.
+
+A Gaussian process is one linear system C a = y. How well it can be solved depends on the condition number κ(C), the largest
+over the smallest eigenvalue; roughly log₁₀ κ digits of a are lost. That loss is along directions that C hardly sees, so the
+mean kᵀa usually keeps far more digits than a itself; both are measured here, not bounded: a is refined once with a residual
+in longer arithmetic, and what the refinement changes is the error there was (Golub & Van Loan 2013, section 3.5.3). The
+factor's own error E = L Lᵀ − C is measured in the same way, and with it the error tr(C⁻¹E) of the log determinant.
+
+Where longer arithmetic than the data's does not exist (``numpy.longdouble`` is double on some machines) the digits of a are
+those of a residual in the same precision, an upper bound of what is known rather than a measurement.
+
+References
+----------
+Gibbs (1997), section 3.1: direct inversion, LU, singular values, and the condition numbers of C, L and U.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from covary._checks import fail
+from covary._memory import check_memory
+from covary._precision import precision
+from covary._threads import blas_threads
+from covary.data import as_inputs
+from covary.gram.dense import DenseBound, DiagonalFactor, NoiseFactor
+from covary.gram.linalg import Lapack
+from covary.kernels import tiles
+
+SMALL = 500  # rows up to which eigenvalues are found all, and exactly; beyond, the two ends by Lanczos' method
+EACH = 200  # rows up to which the error of the log determinant is measured row by row
+PROBES = 8  # random vectors that measure the log determinant's error
+ROWS = 256  # rows that are in longer arithmetic at once
+
+# what trust() asks for
+DIGITS = 3.0  # digits of alpha
+MEAN = 1e-3  # error of the mean at the rows, as a share of the spread of the targets
+NATS = 0.01  # error of the log determinant: what learning stops at
+WIDE = 1e-8  # rounding times the spread of the pivots from which on suspicious() says so
+JITTER = 0.01  # jitter as a share of the least noise variance
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """How well a covariance matrix can be solved with, and what that leaves of the answers.
+
+    ``largest`` and ``smallest`` eigenvalue of C; ``lower`` and ``upper``, the condition numbers of the factors of C = L U (of
+    a triangular matrix the ratio of its extreme diagonal entries; L has a unit diagonal, so 1); ``jitter``, what was added to
+    the diagonal; ``noise``, the least noise variance (zero where unknown); ``residual`` of C a = y, relative; ``digits`` of a
+    that a refinement leaves unchanged; ``mean_error``, how far it moves the mean at the rows, as a share of the largest
+    target; ``logdet_error``, that of the log determinant.
+    """
+
+    rows: int
+    largest: float
+    smallest: float
+    lower: float
+    upper: float
+    jitter: float
+    noise: float
+    residual: float
+    digits: float
+    mean_error: float
+    logdet_error: float
+
+    @property
+    def condition(self) -> float:
+        """κ(C), infinite where an eigenvalue is not positive."""
+        return self.largest / self.smallest if self.smallest > 0 else np.inf
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """What speaks against the numbers, one clause each; none if they can be trusted."""
+        out = []
+        if not np.isfinite(self.logdet_error):
+            return ("the matrix has no Cholesky factor, so there is no evidence and no error bar",)
+        if self.jitter > JITTER * self.noise:
+            share = (
+                f"{self.jitter / self.noise:.1%} of the noise variance" if self.noise > 0 else "where no noise was asked for"
+            )
+            out.append(f"jitter of {self.jitter:.1e} was added, {share}")
+        if self.mean_error > MEAN:
+            out.append(f"rounding moves the mean by {self.mean_error:.1e} of the targets' size")
+        if self.digits < DIGITS:
+            out.append(f"the weights alpha have {max(self.digits, 0.0):.0f} sound digits")
+        if self.logdet_error > NATS:
+            out.append(f"the log determinant is known to {self.logdet_error:.1e} only, so evidences cannot be compared")
+        return tuple(out)
+
+
+def conditioning(subject: Any, y: Any = None) -> Conditioning:
+    """The conditioning of a posterior's matrix, or of any symmetric matrix.
+
+    Parameters
+    ----------
+    subject
+        A posterior with a dense matrix (K + S under Gaussian noise; I + W^½ K W^½ under natural sites), or a matrix (n, n).
+    y
+        The right-hand side for a matrix; ones by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = conditioning(np.diag([4.0, 1.0, 0.5]))
+    >>> round(found.condition, 6), found.lower, round(found.upper, 6)
+    (8.0, 1.0, 8.0)
+    """
+    if isinstance(subject, np.ndarray):
+        C = _square(subject)
+        n, start = len(C), Lapack.cholesky(np.array(C, order="F"))
+        target = np.ones(n, C.dtype) if y is None else np.asarray(y, C.dtype)
+        if target.shape[:1] != (n,):
+            raise fail("gram.conditioning", f"y has shape {target.shape} but the matrix has {n} rows", "give one entry per row")
+        return _measured(C, start, target, 0.0, np.zeros(n))
+    with precision(subject.data.dtype), blas_threads(subject.data.rows):
+        return _measured(*_system(subject))
+
+
+def _square(C: np.ndarray) -> np.ndarray:
+    C = C if C.dtype == np.float32 else np.asarray(C, np.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise fail("gram.conditioning", f"the matrix has shape {C.shape}", "give a square one")
+    if not np.isfinite(C).all():
+        raise fail("gram.conditioning", "the matrix has entries that are not finite", "check what made it")
+    return C
+
+
+def _dense(posterior: Any) -> bool:
+    return isinstance(posterior.bound, DenseBound) and isinstance(posterior.factor, NoiseFactor | DiagonalFactor)
+
+
+def _system(posterior: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
+    """Matrix, its factor, right-hand side, jitter and noise of a posterior."""
+    if not _dense(posterior):
+        kind = type(posterior.bound).__name__.removesuffix("Bound")
+        raise fail("gram.conditioning", f"there is no one dense matrix behind gram={kind} here", "use gram=Dense()")
+    factor, n = posterior.factor, posterior.data.rows
+    check_memory("gram.conditioning", 4 * n * n * posterior.data.dtype.itemsize, "ask with fewer rows")
+    if isinstance(factor, DiagonalFactor):
+        C = factor._B()
+        return C, factor.L, factor.root * (factor.K @ posterior.solved.shift), 0.0, np.zeros(n)
+    C, target, s = _noisy(posterior)
+    return C, factor.L, target, factor.jitter, s
+
+
+def _noisy(posterior: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """K + S with its jitter, what is left for it to explain, and S."""
+    factor, shift = posterior.factor, posterior.solved.shift
+    C, s = tiles.mirror(tiles.gram_lower(posterior.bound.kernel, posterior.data.X)), np.asarray(factor.spread)
+    C.flat[:: len(C) + 1] += s + factor.jitter
+    return C, shift if factor.basis is None else shift - np.asarray(factor.basis) @ factor.weights(shift), s
+
+
+def _measured(C: np.ndarray, L: np.ndarray | None, y: np.ndarray, jitter: float, noise: np.ndarray) -> Conditioning:
+    n, noise_least = len(C), float(noise.min())
+    low, high = _ends(C, L)
+    if L is None:
+        upper = np.abs(np.diagonal(linalg.lu_factor(C)[0]))
+        ratio = float(upper.max() / upper.min()) if upper.min() > 0 else np.inf
+        return Conditioning(n, high, low, 1.0, ratio, jitter, noise_least, np.nan, 0.0, np.inf, np.inf)
+    pivots = np.diagonal(L).astype(np.float64)
+    a = Lapack.solve(L, np.asfortranarray(y))
+    rest = np.asarray(y - _wide(C, a), np.float64)
+    change = np.asarray(Lapack.solve(L, np.asfortranarray(rest.astype(C.dtype))), np.float64)
+    size, eps = float(np.abs(y).max()), float(np.finfo(C.dtype).eps)
+    moved = float(np.linalg.norm(change) / max(np.linalg.norm(a), 1e-300))
+    residual = float(np.linalg.norm(rest) / max(high * np.linalg.norm(a) + np.linalg.norm(y), 1e-300))
+    mean = noise[:, None] * change.reshape(n, -1)  # the mean at the rows is y − S a
+    return Conditioning(
+        rows=n,
+        largest=high,
+        smallest=low,
+        lower=1.0,
+        upper=float((pivots.max() / pivots.min()) ** 2),
+        jitter=jitter,
+        noise=noise_least,
+        residual=residual,
+        digits=float(-np.log10(max(moved, eps))),
+        mean_error=float(np.abs(mean).max()) / max(size, 1e-300),
+        logdet_error=_determinant(C, L, pivots),
+    )
+
+
+def _wide(C: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """C v in longer arithmetic, some rows at a time."""
+    kind = np.float64 if C.dtype == np.float32 else np.longdouble
+    w = v.astype(kind)
+    return np.concatenate([C[i : i + ROWS].astype(kind) @ w for i in range(0, len(C), ROWS)])
+
+
+def _determinant(C: np.ndarray, L: np.ndarray, pivots: np.ndarray) -> float:
+    """The size of tr(C⁻¹E), E = L Lᵀ − C; of many rows by random signs (Hutchinson's estimate, twice its standard error)."""
+    few, lower = len(C) <= EACH, np.tril(L)
+    z = np.eye(len(C)) if few else np.where(np.random.default_rng(0).uniform(size=(len(C), PROBES)) < 0.5, -1.0, 1.0)
+    E = np.asarray(_wide(lower, _wide(lower.T, z)) - _wide(C, z), np.float64)
+    each = (z * Lapack.solve(L, np.asfortranarray(E.astype(C.dtype)))).sum(0)
+    sums = np.finfo(C.dtype).eps * 2 * float(np.abs(np.log(pivots)).sum())  # of adding up the logarithms
+    if few:
+        return float(abs(each.sum()) + sums)
+    return float(abs(each.mean()) + 2 * each.std(ddof=1) / np.sqrt(PROBES) + sums)
+
+
+def _ends(C: np.ndarray, L: np.ndarray | None) -> tuple[float, float]:
+    """The smallest and the largest eigenvalue."""
+    n = len(C)
+    if n <= SMALL or L is None:
+        values = np.linalg.eigvalsh(C)
+        return float(values[0]), float(values[-1])
+    inverse = LinearOperator((n, n), matvec=lambda v: Lapack.solve(L, np.asarray(v, C.dtype).ravel()), dtype=C.dtype)
+    return 1 / _largest(inverse, n), _largest(C, n)
+
+
+def _largest(A: Any, n: int) -> float:
+    start = np.random.default_rng(0).standard_normal(n)
+    try:
+        return float(eigsh(A, k=1, which="LM", v0=start, tol=1e-4, return_eigenvectors=False)[0])
+    except ArpackNoConvergence:  # many eigenvalues at the end: a few powers give its size
+        for _ in range(30):
+            start = A @ (start / np.linalg.norm(start))
+        return float(np.linalg.norm(start))
+
+
+# the mean in several ways ---------------------------------------------------------------------------------------------------
+
+METHODS = ("cholesky", "lu", "svd", "inverse")
+
+
+def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float | None = None) -> np.ndarray:
+    r"""The posterior mean at new inputs, by one of the exact ways there are, to be compared where C is ill-conditioned.
+
+    ``"cholesky"``
+        kᵀa with a from the Cholesky factor: the library's way.
+    ``"lu"``
+        C = L U, :math:`d_1 = L^{-1}y`, :math:`d_2 = U^{-\top}k`, mean :math:`d_2\cdot d_1`: accurate for ill-conditioned C,
+        O(n²) a point.
+    ``"svd"``
+        C⁻¹ = V W⁻¹ Uᵀ with 1/w set to zero below ``w_min``: what is smaller than the noise is rounding.
+    ``"inverse"``
+        An explicit inverse: small differences of huge numbers.
+
+    Parameters
+    ----------
+    posterior
+        A posterior under Gaussian noise with a dense matrix.
+    X
+        New inputs (m, d).
+    method
+        One of the above.
+    w_min
+        The least singular value that counts; by default half the least noise variance, jitter included (of noise-free data:
+        rounding of the largest).
+
+    References
+    ----------
+    Gibbs (1997), section 3.1, eqs. 3.1 to 3.5.
+    """
+    who = "gram.predict_by"
+    if method not in METHODS:
+        raise fail(who, f"method is {method!r}", f"choose one of {', '.join(map(repr, METHODS))}")
+    if not _dense(posterior) or not isinstance(posterior.factor, NoiseFactor):
+        raise fail(who, "the posterior is not exact with a dense matrix", "use inference=Exact() and gram=Dense()")
+    data = posterior.data
+    inputs = as_inputs(X, who)
+    inputs = inputs.with_x(inputs.x.astype(data.dtype))
+    with precision(data.dtype), blas_threads(data.rows):
+        base = posterior.mean(inputs) - posterior.bound.cross_solve(inputs, posterior.alpha)  # mean function and basis
+        k = tiles.cross(posterior.bound.kernel, data.X, inputs)
+        if method == "cholesky":
+            return base + k.T @ posterior.alpha
+        C, y, s = _noisy(posterior)
+        if method == "lu":
+            P, L, U = linalg.lu(C)
+            d1 = linalg.solve_triangular(L, P.T @ y, lower=True, unit_diagonal=True)
+            return base + linalg.solve_triangular(U, k, trans=1).T @ d1
+        if method == "inverse":
+            return base + k.T @ (linalg.inv(C) @ y)
+        U, w, Vt = linalg.svd(C)
+        least = 0.5 * (float(s.min()) + posterior.factor.jitter) if w_min is None else float(w_min)
+        keep = w > max(least, np.finfo(w.dtype).eps * len(w) * w[0] if w_min is None else 0.0)
+        return base + (k.T @ Vt[keep].T / w[keep]) @ (U[:, keep].T @ y)
+
+
+def suspicious(posterior: Any) -> bool:
+    """Whether a closer look is worth its O(n²): jitter was added, or the squared pivots span more than eight decades."""
+    if not _dense(posterior):
+        return False
+    pivots = np.diagonal(posterior.factor.L).astype(np.float64)
+    return posterior.factor.jitter > 0 or float((pivots.max() / pivots.min()) ** 2) * np.finfo(posterior.data.dtype).eps > WIDE
+
+
+def trust(posterior: Any) -> str:
+    """One sentence on whether the numbers of a posterior can be trusted, and why not where they cannot.
+
+    They can if the inference has ended well, no jitter beyond 1 % of the noise was needed, rounding leaves the mean at the
+    rows sound to 10⁻³ of the targets and three digits of alpha, and the log determinant to 0.01.
+
+    Examples
+    --------
+    >>> from covary import GP, Data, Model, condition
+    >>> from covary.likelihoods import Gaussian
+    >>> post = condition(Model(GP("Matern52()"), likelihood=Gaussian(0.01)), Data([[0.0], [1.0]], [0.0, 1.0]))
+    >>> trust(post)[:48]
+    'The numbers can be trusted: condition number 3.2'
+    """
+    ended = posterior.status in ("exact", "converged")
+    if not ended:
+        return f"The numbers cannot be trusted: the inference has not settled ({posterior.status})."
+    if not _dense(posterior):
+        kind = type(posterior.bound).__name__.removesuffix("Bound")
+        return f"Nothing speaks against the numbers, but gram={kind} has no one dense matrix to examine here."
+    found = conditioning(posterior)
+    if found.doubts:
+        size = f"condition number {found.condition:.1e}"
+        return f"The numbers cannot all be trusted ({size}): {'; '.join(found.doubts)}. Raise the noise, or merge close rows."
+    half = max(0.5 * found.logdet_error, np.finfo(np.float64).eps)
+    return (
+        f"The numbers can be trusted: condition number {found.condition:.2g}, {found.digits:.0f} digits of alpha, "
+        f"log evidence to {half:.0e}."
+    )

@@ -1,0 +1,253 @@
+r"""Kernels from a spectrum: Gaussian mixtures of frequencies, any density by quadrature, and periodised kernels.
+
+By Bochner's theorem a stationary kernel is the Fourier transform of a positive measure over frequencies s, in cycles per
+unit of input (R&W, eq. 4.5): :math:`k(\tau) = \int S(s) \cos(2\pi s \cdot \tau)\,ds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary._checks import check_finite, check_positive, fail
+from covary._module import child, static
+from covary.data import Inputs
+from covary.kernels.base import AbstractKernel, Traits, marked, number, with_mark
+from covary.kernels.distance import scaled_square
+from covary.kernels.matern import check_one_number
+from covary.kernels.stationary import SquaredExponential
+from covary.parameters import POSITIVE, named, positive, real
+
+
+def _centred(X: Inputs, Z: Inputs) -> tuple[Any, Any]:
+    """Both about the mean of the second: stationary kernels do not notice, rounding does."""
+    centre = jax.lax.stop_gradient(Z.x.mean(0))
+    return X.x - centre, Z.x - centre
+
+
+class SpectralMixture(AbstractKernel):
+    r"""Spectral mixture kernel: the spectrum is a mixture of normal densities, so that any stationary kernel is near one.
+
+    .. math:: k(x, x') = \sum_q w_q \cos\bigl(2\pi\,\mu_q\cdot\tau\bigr)
+        \exp\Bigl(-2\pi^2 \sum_k \sigma_{qk}^2 \tau_k^2\Bigr), \qquad \tau = x - x'
+
+    Finds patterns and extends them: each component is a quasi-periodic wave. The weights are the components' variances,
+    k(0) = Σ w, so no variance is needed in front. Its evidence has many optima: start the means at peaks of the data's
+    periodogram, or restart often.
+
+    Parameters
+    ----------
+    weights
+        Positive: one number per component (Q,).
+    means
+        Frequencies μ in cycles per unit: (Q, d), or (Q,) for one column.
+    scales
+        Positive, the widths σ of the peaks, in cycles per unit: (Q, d), or (Q,) for one column.
+
+    References
+    ----------
+    Wilson & Adams (2013), *Gaussian process kernels for pattern discovery and extrapolation*, eqs. 10 to 12 (with the
+    cosine of the whole phase, as eq. 11 symmetrised gives it); Rasmussen & Williams (2006), eq. 4.5.
+
+    Examples
+    --------
+    >>> round(float(SpectralMixture([2.0], means=[0.5], scales=[0.1])([0.0], [1.0])), 6)
+    -1.641737
+    """
+
+    weights: Any = positive((1.0,))
+    _: KW_ONLY
+    means: Any = real((1.0,))
+    scales: Any = positive((1.0,))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=np.inf)
+
+    def check(self, X: Inputs) -> None:
+        who, count = "kernels.SpectralMixture", np.shape(self.weights)
+        if len(count) != 1 or not count[0]:
+            raise fail(who, f"weights has shape {count}", "give one number per component")
+        for name in ("means", "scales"):
+            shape = np.shape(getattr(self, name))
+            if shape != (*count, X.columns) and (shape != count or X.columns > 1):
+                need = f"a table of {count[0]} rows (one per weight) and {X.columns} columns"
+                raise fail(who, f"{name} has shape {shape}", f"give {need}")
+        check_finite(who, "means", np.asarray(self.means))
+        check_positive(who, "scales", self.scales)
+        check_positive(who, "weights", self.weights)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        x, z = _centred(X, Z)
+        means, scales = (jnp.reshape(v, (-1, X.columns)) for v in (self.means, self.scales))
+        total = 0.0
+        for q in range(len(means)):
+            a, b = 2 * jnp.pi * x @ means[q], 2 * jnp.pi * z @ means[q]
+            wave = jnp.cos(a)[:, None] * jnp.cos(b) + jnp.sin(a)[:, None] * jnp.sin(b)
+            decay = jnp.exp(-0.5 * scaled_square(x, z, 1 / (2 * jnp.pi * scales[q])))
+            total = total + self.weights[q] * wave * decay
+        return total
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.broadcast_to(jnp.sum(self.weights), (X.rows,)).astype(X.x.dtype)
+
+
+class Spectral(AbstractKernel):
+    r"""A stationary kernel from any spectral density, by quadrature over frequencies.
+
+    .. math:: k(x, x') = \prod_k \frac{\int_0^F S(s) \cos(2\pi s (x_k - x'_k))\,ds}{\int_0^F S(s)\,ds}
+
+    ``density(s, **parameters)`` takes frequencies in cycles per unit and returns numbers ≥ 0, written with ``jax.numpy``;
+    named positive parameters are learned like any other. Normalised to k(0) = 1. By Gauss and Legendre's rule it is a
+    finite sum of waves, so a covariance whatever the density, and the integral itself up to distances of about
+    nodes/(4 highest).
+
+    Parameters
+    ----------
+    density
+        The function S of frequency, the same for every column.
+    highest
+        F, the frequency from which on there is no power, in cycles per unit.
+    nodes
+        How many frequencies.
+    parameters
+        Positive starting values by name, handed to the function by keyword.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eqs. 4.5 and 4.6; Gibbs (1997), section 2.3 (positive-definite functions by Bochner).
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> def lorentzian(s, width): return 1 / (1 + (s / width) ** 2)
+    >>> k = Spectral(lorentzian, highest=200.0, nodes=800, parameters={"width": 0.2})
+    >>> round(float(k([0.0], [1.0])), 2)  # exp(-2π·0.2·1)
+    0.28
+    """
+
+    density: Callable[..., Any] = static()
+    _: KW_ONLY
+    highest: float = static(1.0, convert=float)
+    nodes: int = static(64)
+    parameters: dict[str, Any] = named(POSITIVE)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=np.inf)
+
+    def check(self, X: Inputs) -> None:
+        who = "kernels.Spectral"
+        check_positive(who, "highest", self.highest)
+        if isinstance(self.nodes, bool) or not isinstance(self.nodes, int) or not 1 <= self.nodes <= 10_000:
+            raise fail(who, f"nodes is {self.nodes!r}", "give a whole number from 1 to 10,000")
+        for name, value in self.parameters.items():
+            check_one_number(who, name, value)
+            check_positive(who, name, value)
+        with jax.enable_x64(True):
+            power = np.asarray(self.power()[1])
+        if power.shape != (self.nodes,) or not np.isfinite(power).all() or power.min() < 0 or power.sum() == 0:
+            raise fail(who, "the density is not a finite number ≥ 0 at every frequency", "return one per entry of s")
+
+    def power(self, dtype: Any = float) -> tuple[Any, Any]:
+        """The frequencies in cycles per unit, and their shares of the power; both (nodes,)."""
+        t, w = np.polynomial.legendre.leggauss(self.nodes)
+        s = jnp.asarray(self.highest / 2 * (t + 1), dtype)
+        power = jnp.asarray(w, dtype) * self.density(s, **self.parameters)
+        return s, power / power.sum()
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        x, z = _centred(X, Z)
+        s, power = self.power(x.dtype)
+        total = 1.0
+        for k in range(X.columns):
+            a, b = (2 * jnp.pi * v[:, k][:, None] * s for v in (x, z))
+            total = total * ((jnp.cos(a) * power) @ jnp.cos(b).T + (jnp.sin(a) * power) @ jnp.sin(b).T)
+        return total
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.ones(X.rows, X.x.dtype)
+
+    def __repr__(self) -> str:
+        name = getattr(self.density, "__name__", "density")
+        inside = "".join(f", {key}={with_mark(number(v), self.mark_of(key))}" for key, v in self.parameters.items())
+        return f"Spectral({name}, highest={self.highest!r}, nodes={self.nodes!r}{inside})"
+
+
+class Periodised(AbstractKernel):
+    r"""A stationary kernel of one column made periodic by summing its copies.
+
+    .. math:: k_{\mathbb T}(x - x') = \sum_{m=-M}^{M} k(x - x' + m\,p)
+
+    The process of period p whose spectrum is that of k at the whole multiples of 1/p. The sum is as the formula says, not
+    normalised: k(0) > 1. :class:`Periodic` is another, cheaper, periodic kernel; this one keeps k's smoothness.
+
+    Parameters
+    ----------
+    kernel
+        A stationary kernel that falls off within M periods.
+    period
+        Positive, in units of the input.
+    terms
+        M. Refused where k is not below 1e-6 of its value at zero after M periods.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 4.2.1, "Further properties of stationary covariance functions", and section B.2.2.
+
+    Examples
+    --------
+    >>> k = Periodised(SquaredExponential(0.2), period=1.0)
+    >>> round(float(k([0.0], [0.5])), 6), round(float(k([0.0], [7.5])), 6)
+    (0.087874, 0.087874)
+    """
+
+    kernel: AbstractKernel = child(SquaredExponential(0.25), transparent=True)
+    _: KW_ONLY
+    period: Any = positive(1.0)
+    terms: int = static(8)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(stationary=True, smoothness=self.kernel.traits.smoothness, max_columns=1)
+
+    def check(self, X: Inputs) -> None:
+        who = "kernels.Periodised"
+        if X.columns > 1:
+            raise fail(who, f"X has {X.columns} columns but the kernel is defined on 1", "choose one with .on(column)")
+        if not self.kernel.traits.stationary:
+            raise fail(who, f"{self.kernel!r} is not stationary", "give a function of x − x'")
+        if isinstance(self.terms, bool) or not isinstance(self.terms, int) or not 1 <= self.terms <= 1000:
+            raise fail(who, f"terms is {self.terms!r}", "give a whole number from 1 to 1000")
+        check_one_number(who, "period", self.period)
+        check_positive(who, "period", self.period)
+        self.kernel.check(X)
+        top, left = self.kernel.cross([[0.0]], [[0.0], [self.terms * float(self.period)]])[0]
+        if not abs(left) <= 1e-6 * top:
+            part = f"{abs(left) / top:.1g} of k(0) is left after {self.terms} periods"
+            raise fail(who, part, "raise terms, or shorten the length-scale")
+
+    def _sum(self, x: Any, z: Any) -> Any:
+        total = self.kernel.block(Inputs(x), Inputs(z))
+        for m in range(1, self.terms + 1):
+            for shift in (m * self.period, -m * self.period):
+                total = total + self.kernel.block(Inputs(x + shift), Inputs(z))
+        return total
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        def wrapped(x: Any) -> Any:
+            return x - self.period * jax.lax.stop_gradient(jnp.floor(x / self.period))
+
+        return self._sum(*map(wrapped, _centred(X, Z)))
+
+    def block_diag(self, X: Inputs) -> Any:
+        zero = jnp.zeros((1, 1), X.x.dtype)
+        return jnp.broadcast_to(self._sum(zero, zero)[0, 0], (X.rows,))
+
+    def __repr__(self) -> str:
+        return f"Periodised({self.kernel!r}, period={marked(self, 'period')}, terms={self.terms})"

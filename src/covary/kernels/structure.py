@@ -1,0 +1,488 @@
+"""Kernels with structure: invariant under a group, of finitely many basis functions, additive over columns, normalised.
+
+The first functions are what the wrappers of this and the neighbouring files share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, fields
+from functools import cache, singledispatch
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary._checks import check_positive, fail
+from covary._module import STATIC, Module, child, static
+from covary._precision import cast, precision
+from covary.data import Inputs
+from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, Traits, marked, number, with_mark
+from covary.kernels.distance import DIRECT_COLUMNS, square_distance
+from covary.kernels.dot_product import Constant
+from covary.parameters import REAL, fixed, named, positive
+
+
+def numbers(value: Any) -> Any:
+    """Numbers as structure: floats in tuples in tuples."""
+    array = np.asarray(value, np.float64)
+    return float(array) if array.ndim == 0 else tuple(numbers(item) for item in array)
+
+
+def points(value: Any) -> Any:
+    """Points as structure: one row each; a plain list holds points of one column."""
+    array = np.asarray(value, np.float64)
+    return numbers(array[:, None] if array.ndim == 1 else array)
+
+
+def _lists(value: Any) -> Any:
+    return [_lists(item) for item in value] if isinstance(value, tuple) else value
+
+
+def written(module: Module) -> str:
+    """A module as text: children and functions by place, everything else by keyword."""
+    inside = []
+    for f in fields(module):  # type: ignore[arg-type]
+        value = getattr(module, f.name)
+        if isinstance(value, Module):
+            inside.append(repr(value))
+        elif isinstance(value, dict):
+            inside += [f"{key}={with_mark(number(v), module.mark_of(key))}" for key, v in value.items()]
+        elif callable(value):
+            inside.append(getattr(value, "__name__", "function"))
+        else:
+            text = repr(_lists(value)) if f.metadata.get(STATIC) else marked(module, f.name)
+            inside.append(f"{f.name}={text}")
+    return f"{type(module).__name__}({', '.join(inside)})"
+
+
+def fold(step: Callable[[Any, Any], Any], start: Any, columns: Any) -> Any:
+    """``step`` over arrays whose first axis runs over columns: written out for a few, a loop for many."""
+    count = jax.tree_util.tree_leaves(columns)[0].shape[0]
+    if count <= DIRECT_COLUMNS:
+        for k in range(count):
+            start = step(start, jax.tree_util.tree_map(lambda v, k=k: v[k], columns))
+        return start
+    return jax.lax.scan(jax.checkpoint(lambda carry, part: (step(carry, part), None)), start, columns)[0]
+
+
+def evaluated(module: Any, X: Inputs) -> np.ndarray:
+    """What a user's function gives at the rows of X, in NumPy; for checks."""
+    x = np.asarray(X.x)
+    with precision(x.dtype):
+        return np.asarray(cast(module, x.dtype).evaluate(jnp.asarray(x)))
+
+
+@singledispatch
+def profile(kernel: Any, s: Any) -> Any:
+    """An isotropic kernel as a function of the squared distance s."""
+    return kernel.profile(s / jnp.square(kernel.lengthscale))
+
+
+@profile.register
+def _(kernel: Constant, s: Any) -> Any:
+    return jnp.ones_like(s)
+
+
+@profile.register
+def _(kernel: Scaled, s: Any) -> Any:
+    return kernel.variance * profile(kernel.kernel, s)
+
+
+@profile.register
+def _(kernel: Power, s: Any) -> Any:
+    return profile(kernel.kernel, s) ** kernel.exponent
+
+
+@profile.register
+def _(kernel: Sum, s: Any) -> Any:
+    return sum((profile(term, s) for term in kernel.terms[1:]), profile(kernel.terms[0], s))
+
+
+@profile.register
+def _(kernel: Product, s: Any) -> Any:
+    return math.prod((profile(factor, s) for factor in kernel.factors[1:]), start=profile(kernel.factors[0], s))
+
+
+def check_isotropic(who: str, kernel: AbstractKernel) -> None:
+    """Refuse a kernel that is not a function of distance alone, valid in every dimension."""
+    leaves = [kernel]
+    while leaves:
+        leaf = leaves.pop()
+        if isinstance(leaf, Sum | Product):
+            leaves += leaf.terms if isinstance(leaf, Sum) else leaf.factors
+        elif isinstance(leaf, Scaled | Power):
+            leaves.append(leaf.kernel)
+        elif not (leaf.traits.isotropic and (hasattr(leaf, "profile") or isinstance(leaf, Constant))):
+            do = "give a kernel of distance alone with one length-scale, such as Matern52()"
+            raise fail(who, f"{type(leaf).__name__} is not isotropic", do)
+        elif leaf.traits.max_columns is not None:
+            raise fail(who, f"{type(leaf).__name__} is not valid in every dimension", "choose one that is, such as Matern52()")
+
+
+@cache
+def _orthogonal(group: tuple[Any, ...]) -> bool:
+    M = np.array(group)
+    return bool(np.allclose(M @ M.transpose(0, 2, 1), np.eye(M.shape[1]), atol=1e-10))
+
+
+@cache
+def _complaint(group: Any, form: str) -> str | None:
+    """Why these matrices are no group (or, for the printed form, not closed under inverses), if they are none."""
+    M = np.array(group)
+    if M.ndim != 3 or M.shape[1] != M.shape[2]:
+        return f"group has shape {M.shape}"
+    if not np.abs(np.linalg.det(M)).min() > 1e-8:
+        return "a matrix of the group is singular"
+    needed = np.linalg.inv(M) if form == "printed" else (M[:, None] @ M[None]).reshape(-1, *M.shape[1:])
+    near = np.array([np.abs(one - M).max((1, 2)).min() for one in needed])
+    if not near.max() <= 1e-8:
+        i, j = divmod(int(np.argmax(near)), len(M))
+        return (
+            f"the inverse of matrix {j}" + " is not in the group"
+            if form == "printed"
+            else (f"the product of the matrices {i} and {j} is not in the group")
+        )
+    return None
+
+
+class Invariant(AbstractKernel):
+    r"""A kernel averaged over a finite group of matrices: functions that do not notice its symmetries.
+
+    .. math:: k_G(x, x') = \frac1S \sum_s k(x, M_s x') \qquad\text{or}\qquad \frac1{S^2} \sum_{s,t} k(M_s x, M_t x')
+
+    The first where k is isotropic and every :math:`M_s` orthogonal, for then the second is the same; the second elsewhere.
+
+    ``form="printed"`` is what Gibbs prints, the squared distances summed inside the kernel,
+    :math:`k(\sum_s |x - M_s x'|^2)`. **Warning**: it is degenerate wherever :math:`\sum_s M_s = 0`, as for every point group
+    with an inversion: it then depends on |x|² + |x'|² only, and the squared exponential has rank one. For fewer matrices it
+    need not be positive semi-definite. It is here to reproduce his results.
+
+    Parameters
+    ----------
+    kernel
+        The kernel to be averaged.
+    group
+        The matrices, of shape (S, d, d); products of any two must be among them (for the printed form, inverses). Not learned.
+    form
+        "orbit" or "printed".
+
+    References
+    ----------
+    Gibbs (1997), eq. 6.37, which is ``form="printed"``; the orbit sum is the invariant kernel it should have been.
+
+    Examples
+    --------
+    >>> from covary.kernels import SquaredExponential
+    >>> even = Invariant(SquaredExponential(), group=[[[1.0]], [[-1.0]]])
+    >>> bool(even([0.3], [1.2]) == even([-0.3], [1.2]))
+    True
+    """
+
+    kernel: AbstractKernel = child(transparent=True)
+    _: KW_ONLY
+    group: Any = static(convert=numbers)
+    form: str = static("orbit")
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=self.kernel.traits.smoothness)
+
+    def check(self, X: Inputs) -> None:
+        who = "kernels.Invariant"
+        complaint = _complaint(self.group, self.form)
+        if complaint is not None:
+            raise fail(who, complaint, "give the matrices of a group, of shape (S, d, d)")
+        if len(self.group[0]) != X.columns:
+            size = len(self.group[0])
+            raise fail(who, f"the matrices are {size} by {size} but X has {X.columns} columns", "give d by d matrices")
+        if self.form not in ("orbit", "printed"):
+            raise fail(who, f"form is {self.form!r}", 'choose "orbit" or "printed"')
+        if self.form == "printed":
+            check_isotropic(who, self.kernel)
+        self.kernel.check(X)
+
+    @property
+    def _one_sided(self) -> bool:
+        return self.kernel.traits.isotropic and _orthogonal(self.group)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        M = jnp.asarray(self.group, X.x.dtype)
+        zero, one = jnp.zeros((X.rows, Z.rows), X.x.dtype), jnp.ones(X.columns, X.x.dtype)
+        images = jnp.einsum("sij,nj->sni", M, Z.x, precision="highest")
+        if self.form == "printed":
+            return profile(self.kernel, fold(lambda sum, z: sum + square_distance(X.x, z, one), zero, images))
+        total = fold(lambda sum, z: sum + self._against(X, Z.with_x(z), M), zero, images)
+        return total / (len(M) if self._one_sided else len(M) ** 2)
+
+    def _against(self, X: Inputs, Z: Inputs, M: Any) -> Any:
+        if self._one_sided:
+            return self.kernel.block(X, Z)
+        images = jnp.einsum("sij,nj->sni", M, X.x, precision="highest")
+        zero = jnp.zeros((X.rows, Z.rows), X.x.dtype)
+        return fold(lambda sum, x: sum + self.kernel.block(X.with_x(x), Z), zero, images)
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class BasisFunctions(AbstractKernel):
+    r"""Kernel of finitely many basis functions with independent Gaussian weights.
+
+    .. math:: k(x, x') = \sum_j s_j\, \phi_j(x)\, \phi_j(x')
+
+    Bayesian linear regression on the functions :math:`\phi_j`. The gram matrix has at most as many non-zero eigenvalues as
+    there are functions.
+
+    Parameters
+    ----------
+    function
+        ``function(x, **parameters)``, written with ``jax.numpy``: takes the table x (n, d), returns (n, m). Each row of the
+        answer may depend on its own row of x only.
+    weight
+        Positive: the variances s, one number (held at 1, since the kernel's variance is the same thing) or one each.
+    parameters
+        Real starting values by name, handed to the function by keyword.
+    smoothness
+        How often the functions are differentiable.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 2.1.2, below eq. 2.12; Gibbs (1997), eq. 2.39.
+
+    Examples
+    --------
+    >>> BasisFunctions(lambda x: x**2)([2.0], [3.0]).item()
+    36.0
+    """
+
+    function: Callable[..., Any] = static()
+    _: KW_ONLY
+    weight: Any = positive(fixed(1.0))
+    parameters: dict[str, Any] = named(REAL)
+    smoothness: float = static(np.inf)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=self.smoothness)
+
+    def evaluate(self, x: Any) -> Any:
+        """The functions at every row: (n, m)."""
+        return self.function(x, **self.parameters)
+
+    def check(self, X: Inputs) -> None:
+        if "weight" in self.parameters:
+            raise fail("kernels.BasisFunctions", "a parameter is called 'weight'", "choose a name that is not taken")
+        phi = evaluated(self, X)
+        if phi.ndim != 2 or len(phi) != X.rows:
+            who = "kernels.BasisFunctions"
+            raise fail(who, f"the function returns shape {phi.shape} for {X.rows} rows", "return (n, m)")
+        _check_weight("kernels.BasisFunctions", self.weight, phi.shape[1])
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return (self.evaluate(X.x) * self.weight) @ self.evaluate(Z.x).T
+
+    def block_diag(self, X: Inputs) -> Any:
+        return (self.evaluate(X.x) ** 2 * self.weight).sum(1)
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+def _check_weight(who: str, weight: Any, count: int) -> None:
+    if np.shape(weight) not in ((), (count,)):
+        raise fail(who, f"weight has shape {np.shape(weight)} for {count} functions", "give one number or one each")
+    check_positive(who, "weight", weight)
+
+
+class GaussianBasis(AbstractKernel):
+    r"""Kernel of Gaussian radial basis functions at given centres.
+
+    .. math:: k(x, x') = \sum_j s_j\, e^{-|x - c_j|^2/2w^2}\, e^{-|x' - c_j|^2/2w^2}
+
+    The regression of radial basis function networks. With ever more centres it becomes a squared exponential of
+    length-scale :math:`\sqrt2\,w`; away from its centres it is sure that the function is zero, which is seldom meant.
+
+    Parameters
+    ----------
+    centres
+        The points c, of shape (J, d), or (J,) for one column (structure: not learned).
+    width
+        Positive: w, one number or one per column.
+    weight
+        Positive: the variances s, one number (held at 1) or one per centre.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eqs. 4.10 to 4.13; Gibbs (1997), eqs. 2.40 to 2.42 (his r is √2 w).
+
+    Examples
+    --------
+    >>> round(float(GaussianBasis([0.0, 1.0])([0.0], [0.0])), 6)
+    1.367879
+    """
+
+    centres: Any = static(convert=points)
+    _: KW_ONLY
+    width: Any = positive(1.0)
+    weight: Any = positive(fixed(1.0))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=np.inf)
+
+    def evaluate(self, x: Any) -> Any:
+        """The functions at every row: (n, J)."""
+        weight = jnp.broadcast_to(1 / jnp.square(self.width), (x.shape[1],))
+        return jnp.exp(-0.5 * square_distance(x, jnp.asarray(self.centres, x.dtype), weight))
+
+    def check(self, X: Inputs) -> None:
+        check_centres("kernels.GaussianBasis", self.centres, X)
+        _check_weight("kernels.GaussianBasis", self.weight, len(self.centres))
+        AbstractKernel.check(self.replace(weight=1.0), X)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return (self.evaluate(X.x) * self.weight) @ self.evaluate(Z.x).T
+
+    def block_diag(self, X: Inputs) -> Any:
+        return (self.evaluate(X.x) ** 2 * self.weight).sum(1)
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+def check_centres(who: str, centres: Any, X: Inputs) -> None:
+    """Refuse centres that are not points of X's columns."""
+    shape = np.shape(centres)
+    if len(shape) != 2 or shape[1] != X.columns:
+        raise fail(who, f"centres has shape {shape} but X has {X.columns} columns", "give one row per centre")
+
+
+def _orders(value: Any) -> tuple[int, ...]:
+    many = range(1, int(value) + 1) if np.ndim(value) == 0 else value
+    return tuple(int(order) for order in many)
+
+
+class Additive(AbstractKernel):
+    r"""Additive (functional ANOVA) kernel: all interactions of chosen orders between columns.
+
+    .. math:: k(x, x') = \sum_{r \in \text{orders}} w_r \sum_{i_1 < \dots < i_r} k_{i_1} k_{i_2} \cdots k_{i_r},
+        \qquad k_i = k(x_i, x'_i)
+
+    The sums over sets of columns are elementary symmetric polynomials, found in :math:`d r` steps. Functions of many columns
+    that are sums of functions of a few; the weights tell which orders matter.
+
+    Parameters
+    ----------
+    kernel
+        A kernel of one column. Its parameters are one number for all columns, or one per column.
+    orders
+        The highest order, or a list of orders (structure: not learned).
+    weight
+        Positive: one per order (one number is repeated). They are variances: multiply the kernel by nothing else.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 4.2.4; Duvenaud, Nickisch & Rasmussen (2011), *Additive Gaussian processes*, eq. 8
+    (by the recursion over columns, which adds positive terms only, in place of Newton's formulae).
+
+    Examples
+    --------
+    >>> from covary.kernels import SquaredExponential
+    >>> Additive(SquaredExponential(), orders=2)([0.0, 0.0, 0.0], [0.0, 0.0, 0.0]).item()
+    6.0
+    """
+
+    kernel: AbstractKernel = child(transparent=True)
+    _: KW_ONLY
+    orders: Any = static(1, convert=_orders)
+    weight: Any = positive(1.0)
+
+    def __post_init__(self) -> None:
+        Module.__post_init__(self)
+        if np.ndim(self.weight) == 0:
+            object.__setattr__(self, "weight", self.weight * np.ones(len(self.orders)))
+
+    @property
+    def traits(self) -> Traits:
+        inner = self.kernel.traits
+        return Traits(stationary=inner.stationary, smoothness=inner.smoothness)
+
+    def _column(self, k: int) -> AbstractKernel:
+        return jax.tree_util.tree_map(lambda v: v[k] if np.ndim(v) else v, self.kernel)
+
+    def check(self, X: Inputs) -> None:
+        who, d = "kernels.Additive", X.columns
+        if not self.orders or len(set(self.orders)) < len(self.orders) or not 1 <= min(self.orders) <= max(self.orders) <= d:
+            raise fail(who, f"orders are {list(self.orders)} but X has {d} columns", f"give different orders from 1 to {d}")
+        if np.shape(self.weight) != (len(self.orders),):
+            raise fail(who, f"weight has shape {np.shape(self.weight)}", f"give one per order: {len(self.orders)}")
+        check_positive(who, "weight", self.weight)
+        if any(np.shape(leaf) not in ((), (d,)) for leaf in jax.tree_util.tree_leaves(self.kernel)):
+            raise fail(who, "the kernel has an array that is not one per column", f"give one number or {d}, one per column")
+        for k in range(d):
+            self._column(k).check(X.with_x(X.x[:, k : k + 1]))
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        each = jax.tree_util.tree_map(lambda v: v if np.ndim(v) else jnp.broadcast_to(v, (X.columns,)), self.kernel)
+
+        def step(sums: Any, part: Any) -> Any:
+            kernel, x, z = part
+            k = kernel.block(X.with_x(x[:, None]), Z.with_x(z[:, None]))
+            return [sums[0], *(high + k * low for low, high in pairwise(sums))]
+
+        shape = (X.rows, Z.rows)
+        start = [jnp.ones(shape, X.x.dtype)] + [jnp.zeros(shape, X.x.dtype)] * max(self.orders)
+        sums = fold(step, start, (each, X.x.T, Z.x.T))
+        return sum(self.weight[i] * sums[order] for i, order in enumerate(self.orders))
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class Normalised(AbstractKernel):
+    r"""A kernel divided by its standard deviations: the same correlations, variance one everywhere.
+
+    .. math:: \tilde k(x, x') = k(x, x') / \sqrt{k(x, x)\, k(x', x')}
+
+    Parameters
+    ----------
+    kernel
+        A kernel whose variance is zero nowhere.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 4.35.
+
+    Examples
+    --------
+    >>> from covary.kernels import Polynomial
+    >>> round(float(Normalised(Polynomial(2))([0.0], [1.0])), 6)
+    0.5
+    """
+
+    kernel: AbstractKernel = child(transparent=True)
+
+    @property
+    def traits(self) -> Traits:
+        return self.kernel.traits
+
+    def check(self, X: Inputs) -> None:
+        self.kernel.check(X)
+        variance = np.asarray(self.kernel.diag(X))
+        if not (variance > 0).all():
+            row = int(np.argmin(variance > 0))
+            raise fail("kernels.Normalised", f"the variance is {variance[row]} at row {row}", "add a constant to the kernel")
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        scale = (1 / jnp.sqrt(self.kernel.block_diag(V)) for V in (X, Z))
+        return self.kernel.block(X, Z) * next(scale)[:, None] * next(scale)[None, :]
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.ones(X.rows, X.x.dtype)
+
+    def __repr__(self) -> str:
+        return written(self)

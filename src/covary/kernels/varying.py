@@ -1,0 +1,473 @@
+"""Kernels whose length-scale or amplitude changes over the input space.
+
+What changes is a *field*: a positive function of the input, either the exponential of a sum of Gaussian bumps with learned
+heights (:class:`GaussianField`) or a user's own function (:class:`FunctionField`).
+
+A linear model whose slopes change from place to place (R&W, section 4.2.3) needs no kernel of its own: it is the product
+``Linear() * k`` with k the kernel of the slopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary._checks import check_finite, fail
+from covary._module import Module, child, static
+from covary.data import Inputs
+from covary.kernels.base import AbstractKernel, Traits, together
+from covary.kernels.distance import scaled_square, square_distance
+from covary.kernels.structure import check_centres, check_isotropic, evaluated, fold, numbers, points, profile, written
+from covary.parameters import REAL, named, positive, real
+
+MOST_FULL = 6  # columns of a field of full matrices: their factors are written out, d³/6 operations per entry
+
+
+class GaussianField(Module):
+    r"""A positive field: the exponential of a sum of Gaussian bumps.
+
+    .. math:: g_l(x) = \exp\Bigl(\sum_j \beta_{lj}\, \psi_j(x)\Bigr), \qquad
+        \psi_j(x) = \exp\Bigl(-\tfrac12 \sum_k (x_k - a_{jk})^2/\sigma_k^2\Bigr)
+
+    Far from all centres it is one.
+
+    Parameters
+    ----------
+    centres
+        The points a, of shape (J, d), or (J,) for one column (structure: not learned).
+    width
+        σ, one number or one per column (structure: not learned).
+    beta
+        The heights: (J,), one field for all columns; (d, J), one field per column; one number stands for J equal ones.
+
+    References
+    ----------
+    Gibbs (1997), eqs. 3.83 and 3.88.
+
+    Examples
+    --------
+    >>> from covary.kernels import Matern52
+    >>> VaryingAmplitude(Matern52(), GaussianField([0.0, 5.0], width=2.0, beta=[1.0, -1.0]))([0.0], [0.0]).round(6)
+    np.float64(6.768308)
+    """
+
+    centres: Any = static(convert=points)
+    _: KW_ONLY
+    width: Any = static(1.0, convert=numbers)
+    beta: Any = real(0.0)
+
+    def __post_init__(self) -> None:
+        Module.__post_init__(self)
+        if np.ndim(self.beta) == 0:
+            object.__setattr__(self, "beta", self.beta * np.ones(len(self.centres)))
+
+    @property
+    def smoothness(self) -> float:
+        """How often the field is differentiable."""
+        return np.inf
+
+    def evaluate(self, x: Any) -> Any:
+        """The field at every row: (n,), or (n, d) where there is one per column."""
+        weight = jnp.broadcast_to(1 / jnp.square(jnp.asarray(self.width, x.dtype)), (x.shape[1],))
+        psi = jnp.exp(-0.5 * square_distance(x, jnp.asarray(self.centres, x.dtype), weight))
+        return jnp.exp(psi @ self.beta.T)
+
+    def check(self, who: str, X: Inputs) -> None:
+        """Raise a sentence if the field's numbers do not fit these inputs."""
+        check_centres(who, self.centres, X)
+        if np.shape(self.width) not in ((), (X.columns,)) or not np.all(np.asarray(self.width) > 0):
+            raise fail(who, f"the field's width is {self.width}", "give one positive number or one per column")
+        J = len(self.centres)
+        if np.shape(self.beta) not in ((J,), (X.columns, J)):
+            raise fail(who, f"beta has shape {np.shape(self.beta)} for {J} centres", f"give ({J},) or ({X.columns}, {J})")
+        check_finite(who, "beta", np.asarray(self.beta))
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class FunctionField(Module):
+    """A field from a user's function.
+
+    Parameters
+    ----------
+    function
+        ``function(x, **parameters)``, written with ``jax.numpy``: takes the table x (n, d), returns positive numbers (n,)
+        or (n, d), or positive definite matrices (n, d, d) where the kernel takes them. Each row of the answer may depend on
+        its own row of x only.
+    parameters
+        Real starting values by name, handed to the function by keyword.
+    smoothness
+        How often the function is differentiable.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> field = FunctionField(lambda x, slope: jnp.exp(slope * x[:, 0]), parameters={"slope": 0.2})
+    >>> VaryingLengthscale(field)([0.0], [1.0]).round(6)
+    np.float64(0.660846)
+    """
+
+    function: Callable[..., Any] = static()
+    _: KW_ONLY
+    parameters: dict[str, Any] = named(REAL)
+    smoothness: float = static(np.inf)
+
+    def evaluate(self, x: Any) -> Any:
+        """The field at every row."""
+        return self.function(x, **self.parameters)
+
+    def check(self, who: str, X: Inputs) -> None:
+        """Raise a sentence if the function's values are not those of a field."""
+        value = evaluated(self, X)
+        shapes = ((X.rows,), (X.rows, X.columns), (X.rows, X.columns, X.columns))
+        if value.shape not in shapes:
+            do = "return (n,), (n, d) or (n, d, d)"
+            raise fail(who, f"the field returns shape {value.shape} for {X.rows} rows and {X.columns} columns", do)
+        check_finite(who, "the field", value)
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+def _check_scales(who: str, field: Any, X: Inputs, *, full: bool) -> None:
+    """Refuse a field that is not positive, or of matrices where there may be none."""
+    field.check(who, X)
+    if isinstance(field, GaussianField):
+        return
+    value = evaluated(field, X)
+    if value.ndim < 3:
+        if not (value > 0).all():
+            row = int(np.argmin((value > 0).reshape(X.rows, -1).all(1)))
+            raise fail(who, f"the field is {value[row]} at row {row}", "return positive numbers")
+        return
+    if not full or X.columns > MOST_FULL:
+        what = "give a field of shape (n,) or (n, d)"
+        raise fail(who, f"the field returns {X.columns} by {X.columns} matrices", what)
+    lowest = np.linalg.eigvalsh(value)[:, 0]
+    if not (lowest > 0).all() or not np.allclose(value, value.transpose(0, 2, 1), rtol=1e-6):
+        row = int(np.argmin(lowest))
+        raise fail(who, f"the field's matrix at row {row} is not symmetric positive definite", "return such matrices only")
+
+
+def _factor(entry: Callable[[int, int], Any], right: list[Any]) -> tuple[Any, Any]:
+    """|A| and bᵀA⁻¹b of symmetric matrices A by their LDLᵀ factors, each entry of them an array of its own."""
+    lower: dict[tuple[int, int], Any] = {}
+    determinant, quadratic, pivots, y = 1.0, 0.0, [], []
+    for i in range(len(right)):
+        for j in range(i + 1):
+            part = entry(i, j) - sum(lower[i, k] * lower[j, k] * pivots[k] for k in range(j))
+            if j < i:
+                lower[i, j] = part / pivots[j]
+            else:
+                pivots.append(part)
+        y.append(right[i] - sum(lower[i, k] * y[k] for k in range(i)))
+        determinant, quadratic = determinant * pivots[i], quadratic + y[i] ** 2 / pivots[i]
+    return determinant, quadratic
+
+
+def local_scales(X: Inputs, Z: Inputs, g: Any, h: Any, lengthscale: Any) -> tuple[Any, Any]:
+    r"""The prefactor and the quadratic form of R&W, eqs. 4.33 and 4.34.
+
+    :math:`|\Sigma|^{1/4}|\Sigma'|^{1/4}/|\bar\Sigma|^{1/2}` and :math:`\Delta^\top\bar\Sigma^{-1}\Delta` with
+    :math:`\bar\Sigma = (\Sigma + \Sigma')/2`, where Σ is given by fields g at X and h at Z: local scales (n,) or (n, d) in
+    units of the length-scale, or matrices (n, d, d).
+    """
+    d = X.columns
+    if g.ndim == 1:
+        mean = 0.5 * (g[:, None] ** 2 + h[None, :] ** 2)
+        ratio = g[:, None] * h[None, :] / mean
+        whole = ratio ** (d // 2) if d > 1 else 1.0
+        return whole * jnp.sqrt(ratio) if d % 2 else whole, scaled_square(X.x, Z.x, lengthscale) / mean
+    centre = jax.lax.stop_gradient(Z.x.mean(0))
+    x, z = X.x - centre, Z.x - centre  # scaled after the difference, which is exactly zero for equal rows
+    weight = jnp.broadcast_to(1 / jnp.square(lengthscale), (d,))
+    if g.ndim == 2:
+
+        def step(carry: Any, part: Any) -> Any:
+            (product, quadratic), (a, b, u, v, w) = carry, part
+            inverse = 2 / (a[:, None] ** 2 + b[None, :] ** 2)
+            return product * (a[:, None] * b[None, :] * inverse), quadratic + w * (u[:, None] - v[None, :]) ** 2 * inverse
+
+        shape = (X.rows, Z.rows)
+        product, quadratic = fold(step, (jnp.ones(shape, x.dtype), jnp.zeros(shape, x.dtype)), (g.T, h.T, x.T, z.T, weight))
+        return jnp.sqrt(product), quadratic
+
+    own = [_factor(lambda i, j, v=v: v[:, i, j], [v[:, 0, 0] * 0] * d)[0] for v in (g, h)]
+    mean, quadratic = _factor(
+        lambda i, j: 0.5 * (g[:, i, j][:, None] + h[:, i, j][None, :]), [x[:, i][:, None] - z[:, i][None, :] for i in range(d)]
+    )
+    return (own[0][:, None] * own[1][None, :]) ** 0.25 / jnp.sqrt(mean), quadratic
+
+
+class VaryingLengthscale(AbstractKernel):
+    r"""Gibbs' kernel: a squared exponential whose length-scales change over the input space.
+
+    .. math::
+        k(x, x') = \prod_l \Bigl(\frac{2 r_l(x) r_l(x')}{r_l^2(x) + r_l^2(x')}\Bigr)^{1/2}
+        \exp\Bigl(-\sum_l \frac{(x_l - x'_l)^2}{r_l^2(x) + r_l^2(x')}\Bigr), \qquad r_l(x) = \ell_l\, g_l(x)
+
+    The variance is one everywhere; a constant field gives the squared exponential. Where r grows within a distance shorter
+    than itself the prefactor makes functions jagged: there :class:`~covary.kernels.Warped` is easier to read.
+
+    Parameters
+    ----------
+    field
+        g: a :class:`GaussianField`, or a :class:`FunctionField` that returns (n,) or (n, d).
+    lengthscale
+        Positive: ℓ, one number or one per column. Hold it with ``fixed(1.0)`` where the field has a scale of its own.
+
+    References
+    ----------
+    Gibbs (1997), eqs. 2.25 and 3.82 (whose slope, eq. 3.84, lacks a factor ½ in print); Rasmussen & Williams (2006), eq. 4.32.
+
+    Examples
+    --------
+    >>> round(float(VaryingLengthscale(GaussianField([0.0, 1.0], beta=[0.5, -0.5]))([0.0], [1.0])), 6)
+    0.58823
+    """
+
+    field: Any = child()
+    _: KW_ONLY
+    lengthscale: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=self.field.smoothness)
+
+    def check(self, X: Inputs) -> None:
+        AbstractKernel.check(self, X)
+        _check_scales("kernels.VaryingLengthscale", self.field, X, full=False)
+
+    def factors(self, X: Inputs, Z: Inputs) -> tuple[Any, Any]:
+        """The two factors of the kernel apart, in jax.numpy: the prefactor (Gibbs, eq. 3.85) and the exponential."""
+        prefactor, quadratic = local_scales(X, Z, self.field.evaluate(X.x), self.field.evaluate(Z.x), self.lengthscale)
+        return prefactor, jnp.exp(-0.5 * quadratic)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        prefactor, exponential = self.factors(X, Z)
+        return prefactor * exponential
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.ones(X.rows, X.x.dtype)
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class PaciorekSchervish(AbstractKernel):
+    r"""Any isotropic kernel with a metric that changes over the input space.
+
+    .. math::
+        k_{NS}(x, x') = \frac{|\Sigma(x)|^{1/4} |\Sigma(x')|^{1/4}}{|\bar\Sigma|^{1/2}}\, k\bigl(\sqrt{Q}\bigr), \qquad
+        \bar\Sigma = \tfrac12(\Sigma(x) + \Sigma(x')), \quad Q = (x - x')^\top \bar\Sigma^{-1} (x - x')
+
+    With the squared exponential and diagonal Σ it is :class:`VaryingLengthscale`; with a Matérn kernel functions are as
+    smooth as that kernel's.
+
+    Parameters
+    ----------
+    kernel
+        A kernel of distance alone, valid in every dimension, or sums and products of such.
+    field
+        Σ as a field: (n,) or (n, d) are local length-scales, Σ(x) = diag(g_l(x)²); (n, d, d) is Σ(x) itself, for up to six
+        columns.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eqs. 4.33 and 4.34; Paciorek & Schervish (2004).
+
+    Examples
+    --------
+    >>> from covary.kernels import Matern32
+    >>> round(float(PaciorekSchervish(Matern32(), GaussianField([0.0, 1.0], beta=[0.5, -0.5]))([0.0], [1.0])), 6)
+    0.453651
+    """
+
+    kernel: AbstractKernel = child()
+    field: Any = child()
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=min(self.kernel.traits.smoothness, self.field.smoothness))
+
+    def check(self, X: Inputs) -> None:
+        check_isotropic("kernels.PaciorekSchervish", self.kernel)
+        self.kernel.check(X)
+        _check_scales("kernels.PaciorekSchervish", self.field, X, full=True)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        one = jnp.ones((), X.x.dtype)
+        prefactor, quadratic = local_scales(X, Z, self.field.evaluate(X.x), self.field.evaluate(Z.x), one)
+        return prefactor * profile(self.kernel, quadratic)
+
+    def block_diag(self, X: Inputs) -> Any:
+        return profile(self.kernel, jnp.zeros(X.rows, X.x.dtype))
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class ModulatedSquaredExponential(AbstractKernel):
+    r"""Squared exponential that dies out away from the origin: infinitely many Gaussian units with normal centres.
+
+    .. math::
+        k(x, x') = e^{-|x|^2/2\sigma_m^2}\, e^{-|x - x'|^2/2\sigma_s^2}\, e^{-|x'|^2/2\sigma_m^2}, \qquad
+        \sigma_s^2 = 2\sigma_g^2 + \sigma_g^4/\sigma_u^2, \quad \sigma_m^2 = 2\sigma_u^2 + \sigma_g^2
+
+    The covariance of :math:`e^{-|x - u|^2/2\sigma_g^2}` over :math:`u \sim N(0, \sigma_u^2 I)`, less its constant
+    :math:`(\sigma_e/\sigma_u)^d`, :math:`\sigma_e^{-2} = 2\sigma_g^{-2} + \sigma_u^{-2}`: kernels carry no variance. A large
+    spread gives the squared exponential of length-scale :math:`\sqrt2\,\sigma_g`.
+
+    Parameters
+    ----------
+    width
+        Positive: :math:`\sigma_g`, of the units; one number, or one per column.
+    spread
+        Positive: :math:`\sigma_u`, of their centres; one number, or one per column.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 4.30.
+
+    Examples
+    --------
+    >>> round(float(ModulatedSquaredExponential(1.0, spread=2.0)([0.0], [1.0])), 6)
+    0.758501
+    """
+
+    width: Any = positive(1.0)
+    _: KW_ONLY
+    spread: Any = positive(1.0)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=np.inf)
+
+    def _envelope(self, X: Inputs) -> Any:
+        return (X.x**2 / (2 * jnp.square(self.spread) + jnp.square(self.width))).sum(1)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        local = jnp.sqrt(2.0 + jnp.square(self.width / self.spread)) * self.width
+        outer = self._envelope(X)[:, None] + self._envelope(Z)[None, :]
+        return jnp.exp(-0.5 * (scaled_square(X.x, Z.x, local) + outer))
+
+    def block_diag(self, X: Inputs) -> Any:
+        return jnp.exp(-self._envelope(X))
+
+
+class VaryingAmplitude(AbstractKernel):
+    r"""A kernel whose amplitude changes over the input space: :math:`a(x)\, k(x, x')\, a(x')`.
+
+    Parameters
+    ----------
+    kernel
+        The kernel k.
+    field
+        a: a :class:`GaussianField` with beta of shape (J,), or a :class:`FunctionField` that returns (n,), of either sign.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 4.2.4 (vertical rescaling).
+
+    Examples
+    --------
+    >>> from covary.kernels import Matern52
+    >>> VaryingAmplitude(Matern52(), FunctionField(lambda x: x[:, 0]))([2.0], [2.0]).item()
+    4.0
+    """
+
+    kernel: AbstractKernel = child()
+    field: Any = child()
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=min(self.kernel.traits.smoothness, self.field.smoothness))
+
+    def check(self, X: Inputs) -> None:
+        self.kernel.check(X)
+        self.field.check("kernels.VaryingAmplitude", X)
+        if (shape := evaluated(self.field, X).shape) != (X.rows,):
+            raise fail("kernels.VaryingAmplitude", f"the field has shape {shape} for {X.rows} rows", "give one number per row")
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return self.field.evaluate(X.x)[:, None] * self.kernel.block(X, Z) * self.field.evaluate(Z.x)[None, :]
+
+    def block_diag(self, X: Inputs) -> Any:
+        return self.field.evaluate(X.x) ** 2 * self.kernel.block_diag(X)
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class ChangePoint(AbstractKernel):
+    r"""One kernel before a point and another after it, with a smooth change between.
+
+    .. math:: k = (1 - s(x))\,k_1(x, x')\,(1 - s(x')) + s(x)\,k_2(x, x')\,s(x'), \qquad s(x) = 1/(1 + e^{-(x_c - t)/w})
+
+    The two processes are independent, each faded by its share.
+
+    Parameters
+    ----------
+    before, after
+        The kernels on either side.
+    at
+        t, where the change is.
+    width
+        Positive: w, over which it happens; nine tenths of it within 3w of t.
+    column
+        c, the input column along which it happens (structure: not learned).
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 4.2.4 (rescaling and sums); Osborne, Garnett & Roberts (2010) for change points.
+
+    Examples
+    --------
+    >>> from covary.kernels import Constant, Matern12
+    >>> ChangePoint(Matern12(), Constant(), at=5.0, width=0.1)([9.0], [8.0]).round(6)
+    np.float64(1.0)
+    """
+
+    before: AbstractKernel = child()
+    after: AbstractKernel = child()
+    _: KW_ONLY
+    at: Any = real(0.0)
+    width: Any = positive(1.0)
+    column: int = static(0)
+
+    @property
+    def traits(self) -> Traits:
+        inner = together([self.before.traits, self.after.traits])
+        return Traits(smoothness=inner.smoothness, max_columns=inner.max_columns)
+
+    def check(self, X: Inputs) -> None:
+        who = "kernels.ChangePoint"
+        if isinstance(self.column, bool) or not isinstance(self.column, int) or not 0 <= self.column < X.columns:
+            raise fail(who, f"column is {self.column!r} but X has {X.columns} columns", "count columns from 0")
+        for name in ("at", "width"):
+            if np.shape(getattr(self, name)) != ():
+                raise fail(who, f"{name} has shape {np.shape(getattr(self, name))}", "give one number")
+        AbstractKernel.check(self, X)
+        self.before.check(X)
+        self.after.check(X)
+
+    def _shares(self, X: Inputs) -> tuple[Any, Any]:
+        z = (X.x[:, self.column] - self.at) / self.width
+        return jax.nn.sigmoid(-z), jax.nn.sigmoid(z)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        (p, s), (q, t) = self._shares(X), self._shares(Z)
+        return p[:, None] * self.before.block(X, Z) * q[None, :] + s[:, None] * self.after.block(X, Z) * t[None, :]
+
+    def block_diag(self, X: Inputs) -> Any:
+        p, s = self._shares(X)
+        return p**2 * self.before.block_diag(X) + s**2 * self.after.block_diag(X)
+
+    def __repr__(self) -> str:
+        return written(self)

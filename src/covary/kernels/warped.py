@@ -1,0 +1,167 @@
+"""Kernels seen through a map of the inputs: a learned monotone one per column, or a user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from covary._checks import check_finite, fail
+from covary._module import Module, child, static
+from covary.data import Inputs
+from covary.kernels.base import AbstractKernel, Traits
+from covary.kernels.structure import evaluated, numbers, written
+from covary.parameters import REAL, named, real
+
+
+class Warped(AbstractKernel):
+    r"""A kernel on warped inputs: every column stretched where functions change fast, by a learned monotone map.
+
+    .. math::
+        k(f(x), f(x')), \qquad f_l(x) = \sum_j e^{\beta_{lj}}\, \sigma_l \sqrt{\pi/2}\;
+        \mathrm{erf}\Bigl(\frac{x_l - a_{lj}}{\sqrt2\,\sigma_l}\Bigr)
+
+    The slope of the map is a sum of Gaussian bumps, :math:`f'_l(x) = \sum_j e^{\beta_{lj}} e^{-(x_l - a_{lj})^2/2\sigma_l^2}`,
+    and the local length-scale is the kernel's divided by it. Beyond the outermost centres the slope falls to zero and
+    functions stop changing: let the centres cover all inputs, those of predictions too, about one width apart.
+
+    Each :math:`f_l` depends on its own column only. (The thesis integrates densities over paths in all columns; that is
+    neither independent of the path nor one-to-one in general.) A common factor of all slopes is a length-scale, so hold the
+    kernel's: ``Warped(SquaredExponential(fixed(1.0)), ...)``.
+
+    Parameters
+    ----------
+    kernel
+        The kernel on the warped inputs.
+    centres
+        The points a: (J,) for all columns alike, or (d, J) (structure: not learned).
+    width
+        σ, one number or one per column (structure: not learned).
+    beta
+        The logarithms of the slopes: (J,) for all columns alike, or (d, J); one number stands for J equal ones.
+
+    References
+    ----------
+    Gibbs (1997), eqs. 3.86 to 3.89, with one density per column.
+
+    Examples
+    --------
+    >>> from covary.kernels import SquaredExponential, fixed
+    >>> k = Warped(SquaredExponential(fixed(1.0)), centres=[0.0, 1.0, 2.0], width=1.0, beta=[-1.0, 0.0, 1.0])
+    >>> k([0.0], [0.5]).round(6), k([1.5], [2.0]).round(6)
+    (np.float64(0.832214), np.float64(0.282287))
+    """
+
+    kernel: AbstractKernel = child(transparent=True)
+    _: KW_ONLY
+    centres: Any = static(convert=numbers)
+    width: Any = static(1.0, convert=numbers)
+    beta: Any = real(0.0)
+
+    def __post_init__(self) -> None:
+        Module.__post_init__(self)
+        if np.ndim(self.beta) == 0:
+            object.__setattr__(self, "beta", self.beta * np.ones(np.shape(self.centres)[-1]))
+
+    @property
+    def traits(self) -> Traits:
+        inner = self.kernel.traits
+        return Traits(smoothness=inner.smoothness, max_columns=inner.max_columns)
+
+    def check(self, X: Inputs) -> None:
+        who, d = "kernels.Warped", X.columns
+        J = (np.shape(self.centres) or (0,))[-1]
+        for name in ("centres", "beta"):
+            shape = np.shape(getattr(self, name))
+            if shape not in ((J,), (d, J)):
+                raise fail(who, f"{name} has shape {shape} for {J} centres and {d} columns", f"give ({J},) or ({d}, {J})")
+        if np.shape(self.width) not in ((), (d,)) or not np.all(np.asarray(self.width) > 0):
+            raise fail(who, f"width is {self.width}", "give one positive number or one per column")
+        check_finite(who, "beta", np.asarray(self.beta))
+        self.kernel.check(X.with_x(evaluated(self, X)))
+
+    def evaluate(self, x: Any) -> Any:
+        """The warped inputs f(x), in jax.numpy: (n, d)."""
+        d = x.shape[1]
+        width = np.broadcast_to(np.asarray(self.width, x.dtype), (d,))
+        centres = np.broadcast_to(np.asarray(self.centres, x.dtype), (d, np.shape(self.centres)[-1]))
+        slope = jnp.broadcast_to(jnp.exp(self.beta), centres.shape)
+        each = [
+            jax.scipy.special.erf((x[:, k][:, None] - centres[k]) / (2**0.5 * width[k])) @ slope[k] * width[k] for k in range(d)
+        ]
+        return (jnp.pi / 2) ** 0.5 * jnp.stack(each, axis=1)
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return self.kernel.block(X.with_x(self.evaluate(X.x)), Z.with_x(self.evaluate(Z.x)))
+
+    def block_diag(self, X: Inputs) -> Any:
+        return self.kernel.block_diag(X.with_x(self.evaluate(X.x)))
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class Mapped(AbstractKernel):
+    r"""A kernel after any map of the inputs, :math:`k(u(x), u(x'))`; the number of columns may change.
+
+    Parameters
+    ----------
+    kernel
+        The kernel on the mapped inputs.
+    function
+        ``function(x, **parameters)``, written with ``jax.numpy``: takes the table x (n, d), returns (n, e), or (n,) for one
+        column. Each row of the answer may depend on its own row of x only.
+    parameters
+        Real starting values by name, handed to the function by keyword.
+    smoothness
+        How often the map is differentiable.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 4.2.3 (warping).
+
+    Examples
+    --------
+    The periodic kernel of R&W, eq. 4.31, is the squared exponential on a circle.
+
+    >>> import jax.numpy as jnp
+    >>> from covary.kernels import Periodic, SquaredExponential
+    >>> circle = Mapped(SquaredExponential(), lambda x: jnp.concatenate([jnp.cos(x), jnp.sin(x)], axis=1))
+    >>> bool(np.isclose(circle([0.3], [1.0]), Periodic(period=2 * np.pi)([0.3], [1.0])))
+    True
+    """
+
+    kernel: AbstractKernel = child()
+    function: Callable[..., Any] = static()
+    _: KW_ONLY
+    parameters: dict[str, Any] = named(REAL)
+    smoothness: float = static(np.inf)
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(smoothness=min(self.kernel.traits.smoothness, self.smoothness))
+
+    def evaluate(self, x: Any) -> Any:
+        """The mapped inputs: (n, e)."""
+        u = self.function(x, **self.parameters)
+        return u[:, None] if u.ndim == 1 else u
+
+    def check(self, X: Inputs) -> None:
+        u = evaluated(self, X)
+        if u.ndim != 2 or len(u) != X.rows:
+            raise fail("kernels.Mapped", f"the map returns shape {u.shape} for {X.rows} rows", "return (n, e)")
+        check_finite("kernels.Mapped", "the mapped input", u)
+        self.kernel.check(X.with_x(u))
+
+    def block(self, X: Inputs, Z: Inputs) -> Any:
+        return self.kernel.block(X.with_x(self.evaluate(X.x)), Z.with_x(self.evaluate(Z.x)))
+
+    def block_diag(self, X: Inputs) -> Any:
+        return self.kernel.block_diag(X.with_x(self.evaluate(X.x)))
+
+    def __repr__(self) -> str:
+        return written(self)

@@ -1,0 +1,337 @@
+r"""Gaussian-process regression as a linear smoother, and the kernel smoother beside it (R&W, section 2.6).
+
+Under Gaussian noise the posterior mean is linear in what was seen: :math:`\bar f = m + H(y - m)` at the training rows,
+:math:`\bar f(x) = m(x) + h(x)^\top(y - m)` elsewhere. H, its trace and the weight functions h say how a fit smooths, whatever
+was observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covary._checks import check_positive, check_vector, fail
+from covary._memory import check_memory
+from covary._precision import precision
+from covary._threads import blas_threads
+from covary.data import Inputs, as_inputs
+from covary.gram.dense import Dense, DenseBound
+from covary.gram.markov import MarkovBound
+from covary.kernels import host, tiles
+from covary.kernels.base import AbstractKernel
+from covary.kernels.text import parse
+from covary.likelihoods.gaussian import Gaussian
+from covary.posterior import Posterior
+from covary.sites import Noise
+
+CHUNK_BYTES = 2**26
+
+
+def _linear(who: str, posterior: Any, kinds: tuple[type, ...] = (DenseBound,)) -> Posterior:
+    """The posterior, if its mean is linear in y and its gram is one of these kinds."""
+    if not isinstance(posterior, Posterior):
+        raise fail(who, f"got {type(posterior).__name__}", "give a posterior, as condition(model, data) returns")
+    if not isinstance(posterior.model.likelihood, Gaussian) or not getattr(posterior.factor, "observed", False):
+        name = type(posterior.model.likelihood).__name__
+        raise fail(who, f"the mean is not linear in y ({name}, {posterior.status})", "use Gaussian noise with Exact()")
+    if not isinstance(posterior.bound, kinds):
+        name = type(posterior.bound).__name__.removesuffix("Bound")
+        raise fail(who, f"the posterior was found with gram={name}", "condition with gram=Dense()")
+    return posterior
+
+
+def smoother_matrix(posterior: Posterior) -> np.ndarray:
+    r"""The matrix that turns observations into the posterior mean at the training rows.
+
+    .. math:: H = K(K + S)^{-1} = I - S\,P,\qquad \bar f = m + H(y - m)
+
+    P is :math:`(K+S)^{-1}`, less what explicit basis functions take up. The diagonal holds the leverages: leaving a row out
+    moves its prediction to :math:`y_i - (y_i - \bar f_i)/(1 - H_{ii})`.
+
+    Parameters
+    ----------
+    posterior
+        Gaussian noise, ``Exact()`` and ``Dense()``.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 2.35; Hastie & Tibshirani (1990), section 3.5.
+
+    Examples
+    --------
+    >>> from covary import GP, Data, Model, condition
+    >>> post = condition(Model(GP("Matern52()")), Data([[0.0], [1.0]], [0.0, 1.0]))
+    >>> smoother_matrix(post).round(4)
+    array([[0.4631, 0.1407],
+           [0.1407, 0.4631]])
+    """
+    post = _linear("smoother_matrix", posterior)
+    n = post.data.rows
+    check_memory("smoother_matrix", 3 * n * n * post.data.dtype.itemsize, "use fewer rows")
+    with precision(post.data.dtype), blas_threads(n):
+        H = post.factor.solve(np.eye(n, dtype=post.data.dtype, order="F"))
+    H *= -np.asarray(post.factor.spread)[:, None]
+    H.flat[:: n + 1] += 1
+    return H
+
+
+def effective_degrees_of_freedom(posterior: Posterior) -> float:
+    r"""How many parameters the fit amounts to: the trace of the smoother.
+
+    .. math:: \mathrm{tr}\,H = \sum_i\frac{\lambda_i}{\lambda_i + \sigma^2} = n - \sum_i s_iP_{ii}
+
+    Between 0 (all noise) and n (interpolation); every basis function with a vague weight counts for one.
+
+    Parameters
+    ----------
+    posterior
+        Gaussian noise, ``Exact()``, with ``Dense()`` or ``Markov()``.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 2.6; Hastie & Tibshirani (1990), section 3.5.
+
+    Examples
+    --------
+    >>> from covary import GP, Data, Model, condition
+    >>> post = condition(Model(GP("Matern52()")), Data([[0.0], [1.0]], [0.0, 1.0]))
+    >>> round(effective_degrees_of_freedom(post), 4)
+    0.9263
+    """
+    post = _linear("effective_degrees_of_freedom", posterior, (DenseBound, MarkovBound))
+    with precision(post.data.dtype), blas_threads(post.data.rows):
+        inverse = np.asarray(post.factor.diag_inverse(), np.float64)
+    return float((1 - np.asarray(post.factor.spread, np.float64) * inverse).sum())
+
+
+@dataclass(frozen=True)
+class Shrinkage:
+    """A smoother by its directions: the fit is ``directions @ (factors * coefficients)``, factors from large to small."""
+
+    factors: np.ndarray
+    directions: np.ndarray = field(repr=False)
+    coefficients: np.ndarray = field(repr=False)
+
+
+def shrinkage(posterior: Posterior) -> Shrinkage:
+    r"""How much of every direction of y survives smoothing.
+
+    .. math:: \bar f = m + \sum_i \frac{\lambda_i}{\lambda_i + \sigma^2}\,\gamma_i u_i,\qquad
+        K = \sum_i\lambda_iu_iu_i^\top,\quad \gamma_i = u_i^\top(y - m)
+
+    Smooth directions have large :math:`\lambda_i` and pass, rough ones are suppressed. Where rows differ in noise, u are the
+    eigenvectors of :math:`S^{-1/2}KS^{-1/2}`, directions :math:`S^{1/2}u` and :math:`\gamma = u^\top S^{-1/2}(y-m)`. Basis
+    functions with vague weights are not shrunk: their factors are one.
+
+    Parameters
+    ----------
+    posterior
+        Gaussian noise, ``Exact()`` and ``Dense()``.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), eq. 2.36.
+
+    Examples
+    --------
+    >>> from covary import GP, Data, Model, condition
+    >>> post = condition(Model(GP("Matern52()")), Data([[0.0], [1.0]], [0.0, 1.0]))
+    >>> shrinkage(post).factors.round(4)
+    array([0.6038, 0.3225])
+    """
+    post = _linear("shrinkage", posterior)
+    s, n = np.asarray(post.factor.spread, np.float64), post.data.rows
+    equal = bool(np.ptp(s) == 0)
+    if not equal and (s == 0).any():
+        raise fail("shrinkage", "some rows are noise-free and others not", "give every row some noise, or none")
+    check_memory("shrinkage", 5 * 8 * n * n, "use fewer rows")
+    root = np.sqrt(s)
+    with precision(post.data.dtype), blas_threads(n):
+        P = np.asarray(post.factor.solve(np.eye(n, dtype=post.data.dtype, order="F")), np.float64)
+    A = np.eye(n) - root[:, None] * (P + P.T) / 2 * root[None, :]
+    values, vectors = np.linalg.eigh(A)
+    factors, vectors = np.clip(values[::-1], 0.0, 1.0), vectors[:, ::-1]
+    scale = np.ones(n) if equal else root
+    shift = np.asarray(post.solved.shift, np.float64)
+    target = shift / (scale if shift.ndim == 1 else scale[:, None])
+    coefficients = vectors.T @ target
+    return Shrinkage(factors, scale[:, None] * vectors, coefficients)
+
+
+def weight_function(posterior: Posterior, X: Any) -> np.ndarray:
+    r"""The weight of every observation in the posterior mean at new inputs: shape (m, n).
+
+    .. math:: h(x) = (K + S)^{-1}k(x),\qquad \bar f(x) = m(x) + h(x)^\top(y - m)
+
+    Independent of y. With explicit basis functions :math:`h^\top = k^\top P + b(x)^\top A^{-1}U^\top`. At the training rows
+    it is :func:`smoother_matrix`.
+
+    Parameters
+    ----------
+    posterior
+        Gaussian noise, ``Exact()`` and ``Dense()``.
+    X
+        New inputs (m, d).
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 2.6, figure 2.6.
+
+    Examples
+    --------
+    >>> from covary import GP, Data, Model, condition
+    >>> post = condition(Model(GP("Matern52()")), Data([[0.0], [1.0]], [0.0, 1.0]))
+    >>> weight_function(post, [[0.5]]).round(4)
+    array([[0.3283, 0.3283]])
+    """
+    who = "weight_function"
+    post = _linear(who, posterior)
+    inputs = post._inputs(X, who)
+    check_memory(who, 3 * inputs.rows * post.data.rows * post.data.dtype.itemsize, "ask for fewer rows at a time")
+    with precision(post.data.dtype), blas_threads(post.data.rows):
+        Ks = tiles.cross(post.bound.kernel, post.data.X, inputs)
+        out = post.factor.solve(Ks).T
+        if post.bound.basis is not None:
+            U, inverse, _ = post.factor.project()
+            out = out + post.model.prior.basis.evaluate(inputs) @ inverse @ U.T
+    return out
+
+
+def equivalent_kernel(kernel: Any, noise: float, grid: Any, n: float) -> np.ndarray:
+    r"""The weight function of n observations spread evenly over a region, whatever their exact places.
+
+    .. math:: \frac{g}{n}\,K(K + \sigma_g^2I)^{-1},\qquad \sigma_g^2 = \sigma^2\,\frac gn
+
+    on a fine, even grid of g points: many noisy observations for every one of the n, so that together they say as much. Row
+    i is the weight of an observation at every grid point in the mean at grid point i; times n it is
+    :math:`h_n(x, x')` of eq. 7.7, which refining the grid does not change. Narrower as n grows and noise falls.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, or its text.
+    noise
+        The noise variance σ² of one observation.
+    grid
+        Points (g, d) that fill the region evenly.
+    n
+        How many observations the region holds.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), section 2.6, figure 2.6d; section 7.1, eq. 7.7; Silverman (1984).
+
+    Examples
+    --------
+    >>> h = equivalent_kernel("SquaredExponential(lengthscale=0.0632)", 0.1, np.linspace(0, 1, 401)[:, None], 50)
+    >>> round(float(50 * h[200, 200]), 1)
+    14.5
+    """
+    who = "equivalent_kernel"
+    kernel = parse(kernel) if isinstance(kernel, str) else kernel
+    if not isinstance(kernel, AbstractKernel):
+        raise fail(who, f"kernel is {kernel!r}", "give a kernel from covary.kernels or its text")
+    check_positive(who, "noise", noise)
+    check_positive(who, "n", n)
+    inputs = as_inputs(grid, who, "grid")
+    kernel.check(inputs)
+    g = inputs.rows
+    check_memory(who, 4 * 8 * g * g, "use a coarser grid")
+    own = float(noise) * g / float(n)
+    with precision(inputs.x.dtype), blas_threads(g):
+        factor = Dense().bind((kernel,), inputs).factor(Noise(np.full(g, own, inputs.x.dtype)))
+        H = factor.solve(np.eye(g, dtype=inputs.x.dtype, order="F"))
+    H *= -own
+    H.flat[:: g + 1] += 1
+    return H * (g / float(n))
+
+
+class NadarayaWatson:
+    r"""The kernel smoother: every prediction is a weighted mean of what was seen nearby.
+
+    .. math:: \hat f(x) = \sum_iw_iy_i,\qquad w_i = \frac{\kappa_i}{\sum_j\kappa_j},\qquad \kappa_i = \kappa(|x_i - x|/\ell)
+
+    κ need not be a covariance function. Cheaper than a Gaussian process and without error bars; a baseline. Where κ is zero
+    at all rows the nearest one is taken, the limit of a narrow κ.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, its text, or a function κ(r) ≥ 0 of the scaled distance, in NumPy.
+    lengthscale
+        ℓ, for a function κ: one number, or one per column (kernels have their own).
+
+    References
+    ----------
+    Nadaraya (1964); Watson (1964); Rasmussen & Williams (2006), section 2.6.
+
+    Examples
+    --------
+    >>> smooth = NadarayaWatson("SquaredExponential(lengthscale=0.5)").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> smooth.predict([[1.0]]).round(4)
+    array([0.787])
+    >>> box = NadarayaWatson(lambda r: r < 1, lengthscale=1.5).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> box.predict([[0.0], [9.0]])
+    array([0.5, 0. ])
+    """
+
+    def __init__(
+        self, kernel: AbstractKernel | str | Callable[[np.ndarray], Any] = "SquaredExponential()", *, lengthscale: Any = 1.0
+    ) -> None:
+        self.kernel = kernel
+        self.lengthscale = lengthscale
+
+    def fit(self, X: Any, y: Any) -> NadarayaWatson:
+        """Keep what was seen: inputs (n, d), observations (n,) or (n, p) (one column for each class, say)."""
+        who = "NadarayaWatson"
+        inputs = as_inputs(X, who)
+        kappa = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
+        if isinstance(kappa, AbstractKernel):
+            kappa.check(inputs)
+        elif not callable(kappa):
+            raise fail(who, f"kernel is {kappa!r}", "give a kernel, its text, or a function of the scaled distance")
+        check_positive(who, "lengthscale", self.lengthscale)
+        if np.shape(self.lengthscale) not in ((), (inputs.columns,)):
+            what = f"lengthscale has shape {np.shape(self.lengthscale)} but X has {inputs.columns} columns"
+            raise fail(who, what, "give one number or one per column")
+        y = np.asarray(y)
+        if y.ndim == 1:
+            y = check_vector(who, "y", y, inputs.rows)
+        elif y.ndim != 2 or y.shape[0] != inputs.rows:
+            raise fail(who, f"y has shape {y.shape} but X has {inputs.rows} rows", "give one row of y per row of X")
+        self.kappa_, self.X_, self.y_ = kappa, inputs, y.astype(inputs.x.dtype)
+        return self
+
+    def weights(self, X: Any) -> np.ndarray:
+        """The weight of every row that was seen in the prediction at every new one: shape (m, n), rows adding to one."""
+        if not hasattr(self, "X_"):
+            raise fail("NadarayaWatson", "it was not fitted", "call fit(X, y) first")
+        inputs = as_inputs(X, "NadarayaWatson")
+        if inputs.columns != self.X_.columns:
+            what = f"X has {inputs.columns} columns but {self.X_.columns} were fitted"
+            raise fail("NadarayaWatson", what, "give the same columns")
+        return self._weights(inputs.with_x(inputs.x.astype(self.X_.x.dtype)))
+
+    def _weights(self, X: Inputs) -> np.ndarray:
+        own = not isinstance(self.kappa_, AbstractKernel)
+        scale = np.broadcast_to(1 / np.square(np.asarray(self.lengthscale if own else 1.0, float)), (X.columns,))
+        near = host.square_distances(*host.centred(X.x, self.X_.x), scale.astype(X.x.dtype))
+        if isinstance(self.kappa_, AbstractKernel):
+            with precision(X.x.dtype):
+                K = tiles.cross(self.kappa_, self.X_, X).T
+        else:
+            K = np.asarray(self.kappa_(np.sqrt(near)), X.x.dtype)
+        total = K.sum(1, keepdims=True)
+        alone = np.zeros_like(K)
+        alone[np.arange(len(K)), near.argmin(1)] = 1.0
+        return np.where(total > 0, K / np.where(total > 0, total, 1.0), alone)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The weighted means at new inputs: (m,), or (m, p)."""
+        inputs = as_inputs(X, "NadarayaWatson")
+        rows = max(1, CHUNK_BYTES // (8 * 4 * self.X_.rows)) if hasattr(self, "X_") else inputs.rows
+        parts = [self.weights(inputs.take(slice(i, i + rows))) @ self.y_ for i in range(0, inputs.rows, rows)]
+        return np.concatenate(parts)
