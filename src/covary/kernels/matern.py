@@ -239,7 +239,7 @@ class Matern(AbstractStationary):
 
     @property
     def traits(self) -> Traits:
-        smoothness = float(np.ceil(self.nu) - 1)  # the largest whole number below ν
+        smoothness = float(np.ceil(np.min(self.nu)) - 1)  # the largest whole number below ν
         return Traits(stationary=True, smoothness=smoothness, isotropic=np.ndim(self.lengthscale) == 0)
 
     def check(self, X: Inputs) -> None:

@@ -85,12 +85,15 @@ class SpectralMixture(AbstractKernel):
     def block(self, X: Inputs, Z: Inputs) -> Any:
         x, z = _centred(X, Z)
         means, scales = (jnp.reshape(v, (-1, X.columns)) for v in (self.means, self.scales))
+
+        def wave(v: Any, mean: Any) -> Any:
+            phase = 2 * jnp.pi * v @ mean
+            return jnp.stack([jnp.cos(phase), jnp.sin(phase)], axis=1)
+
         total = 0.0
-        for q in range(len(means)):
-            a, b = 2 * jnp.pi * x @ means[q], 2 * jnp.pi * z @ means[q]
-            wave = jnp.cos(a)[:, None] * jnp.cos(b) + jnp.sin(a)[:, None] * jnp.sin(b)
+        for q in range(len(means)):  # a product of matrices, so that cosines are taken per row, not per pair
             decay = jnp.exp(-0.5 * scaled_square(x, z, 1 / (2 * jnp.pi * scales[q])))
-            total = total + self.weights[q] * wave * decay
+            total = total + self.weights[q] * (wave(x, means[q]) @ wave(z, means[q]).T) * decay
         return total
 
     def block_diag(self, X: Inputs) -> Any:
@@ -233,11 +236,12 @@ class Periodised(AbstractKernel):
             raise fail(who, part, "raise terms, or shorten the length-scale")
 
     def _sum(self, x: Any, z: Any) -> Any:
-        total = self.kernel.block(Inputs(x), Inputs(z))
-        for m in range(1, self.terms + 1):
-            for shift in (m * self.period, -m * self.period):
-                total = total + self.kernel.block(Inputs(x + shift), Inputs(z))
-        return total
+        @jax.checkpoint  # a slope recomputes each copy, instead of keeping all of them
+        def add(total: Any, m: Any) -> tuple[Any, None]:
+            both = [self.kernel.block(Inputs(x + shift), Inputs(z)) for shift in (m * self.period, -m * self.period)]
+            return total + both[0] + both[1], None
+
+        return jax.lax.scan(add, self.kernel.block(Inputs(x), Inputs(z)), jnp.arange(1, self.terms + 1, dtype=x.dtype))[0]
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
         def wrapped(x: Any) -> Any:

@@ -19,6 +19,7 @@ from scipy.integrate import quad
 from scipy.linalg import eigh, solve_triangular
 
 from covary._checks import check_positive, fail
+from covary._module import without_marks
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel, Scaled, Sum
 from covary.kernels.isotropic import Bessel, SquaredExponentialMixture
@@ -103,10 +104,19 @@ def _(kernel: RationalQuadratic, s: np.ndarray) -> np.ndarray:
     """The gamma mixture of eq. 4.20, integrated: a Bessel function of order α − D/2."""
     (u, volume), half, alpha = _scaled(s, kernel.lengthscale), s.shape[1] / 2, float(kernel.alpha)
     order, z = alpha - half, 2 * np.pi * math.sqrt(2 * alpha) * u
-    with np.errstate(invalid="ignore", divide="ignore"):
-        shape = np.exp(order * np.log(z / 2) - z - special.gammaln(alpha)) * special.kve(order, z)
-    at_zero = math.exp(special.gammaln(order) - special.gammaln(alpha)) / 2 if order > 0 else np.inf
-    return volume * (2 * np.pi * alpha) ** half * 2 * np.where(u > 0, shape, at_zero)
+    if order > 0:  # (z/2)^ν K_ν(z) is Γ(ν)/2 times a Matérn kernel
+        with jax.enable_x64(True):
+            bell = np.asarray(_profile(Matern(nu=order), z**2 / (2 * order)))
+        shape = math.exp(special.gammaln(order) - special.gammaln(alpha)) * bell
+    else:
+        with np.errstate(divide="ignore"):
+            shape = 2 / special.gamma(alpha) * np.minimum(z, 1e3) ** order * 2**-order * special.kv(order, np.minimum(z, 1e3))
+    return volume * (2 * np.pi * alpha) ** half * shape
+
+
+@jax.jit
+def _profile(kernel: Any, s: Any) -> Any:
+    return kernel.profile(s)
 
 
 @_density.register
@@ -169,6 +179,19 @@ def _(kernel: Sum, s: np.ndarray) -> np.ndarray:
     return sum((_density(term, s) for term in kernel.terms), np.zeros(len(s)))
 
 
+@jax.jit
+def _bend(kernel: AbstractKernel) -> tuple[Any, Any]:
+    """k(0) and −k''(0) in one column."""
+
+    def k(x: Any) -> Any:
+        return kernel.block(Inputs(jnp.reshape(x, (1, 1))), Inputs(jnp.zeros((1, 1))))[0, 0]
+
+    def slope(x: Any) -> Any:
+        return jax.jvp(k, (x,), (jnp.ones(()),))[1]
+
+    return k(jnp.zeros(())), -jax.jvp(slope, (jnp.zeros(()),), (jnp.ones(()),))[1]
+
+
 def expected_upcrossings(kernel: AbstractKernel, level: float = 0.0) -> float:
     r"""How often a function of one column crosses a level from below, on average per unit of input.
 
@@ -191,11 +214,7 @@ def expected_upcrossings(kernel: AbstractKernel, level: float = 0.0) -> float:
     if kernel.traits.smoothness < 1:
         return math.inf
     with jax.enable_x64(True):
-
-        def k(x: Any) -> Any:
-            return kernel.block(Inputs(jnp.reshape(x, (1, 1))), Inputs(jnp.zeros((1, 1))))[0, 0]
-
-        top, bend = float(k(0.0)), -float(jax.grad(jax.grad(k))(0.0))
+        top, bend = (float(v) for v in _bend(without_marks(kernel)))
     return math.sqrt(bend / top) / (2 * math.pi) * math.exp(-(level**2) / (2 * top))
 
 

@@ -21,7 +21,7 @@ from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import square_distance
 from covary.kernels.networks import arcsine
 from covary.kernels.processes import power
-from covary.kernels.structure import written
+from covary.kernels.structure import settled, written
 from covary.parameters import positive, unit_interval
 
 FAMILIES = ("exponential", "wendland")
@@ -31,7 +31,7 @@ def unit_vectors(x: Any) -> Any:
     """Points of the unit sphere (n, 3) from latitude and longitude in degrees (n, 2)."""
     latitude, longitude = jnp.deg2rad(x[:, 0]), jnp.deg2rad(jnp.mod(x[:, 1], 360.0))
     level = jnp.cos(latitude)
-    return jnp.stack([level * jnp.cos(longitude), level * jnp.sin(longitude), jnp.sin(latitude)], axis=1)
+    return settled(jnp.stack([level * jnp.cos(longitude), level * jnp.sin(longitude), jnp.sin(latitude)], axis=1))
 
 
 def _check_places(who: str, X: Inputs) -> None:
@@ -103,7 +103,7 @@ class GreatCircle(AbstractKernel):
     --------
     >>> paris, sydney = [48.86, 2.35], [-33.87, 151.21]
     >>> round(6371 * -float(np.log(GreatCircle()(paris, sydney))))
-    16960
+    16961
     """
 
     lengthscale: Any = positive(1.0)
