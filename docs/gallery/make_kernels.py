@@ -204,7 +204,7 @@ def families() -> tuple[Family, ...]:
                     drawn="codes",
                 ),
                 Entry(ks.GreatCircle(), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
-                Entry(ks.SinePower(1.5), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
+                Entry(ks.SinePower(0.7), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
                 Entry(ks.OnSphere(ks.Matern52(lengthscale=0.4)), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
                 Entry(ks.Normalised(ks.Linear() + 1.0), low=-3.0, high=3.0, places=(1.5,)),
             ),

@@ -37,7 +37,8 @@ PIECES = {  # eq. 4.21: the polynomials in r, constant first, over their first c
 @jax.custom_jvp
 def _gamma_exponential(s: Any, floor: Any, gamma: Any) -> Any:
     apart = s > 0
-    return jnp.where(apart, jnp.exp(-(jnp.where(apart, s, 1.0) ** (gamma / 2))), 1.0)
+    log = jnp.log(jnp.where(apart, s, 1.0))
+    return jnp.where(apart, jnp.exp(-jnp.exp(gamma / 2 * log)), 1.0)  # XLA's own power takes three times as long
 
 
 @_gamma_exponential.defjvp
