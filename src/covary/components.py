@@ -66,7 +66,7 @@ class Reader:
         if bound.basis is not None:
             self.U, self.inverse, _ = factor.project()
             if self.support is not bound.X:
-                self.U = linalg.solve_triangular(bound.L, bound.times(self.U), lower=True, trans=1)
+                self.U = linalg.solve_triangular(bound.L, bound.times(self.U), lower=True, trans=1)  # type: ignore[union-attr]
 
     def mean(self, C: np.ndarray, H: np.ndarray | None) -> np.ndarray:
         """E g for g with covariances C (support, m) and basis functions H (m, q)."""

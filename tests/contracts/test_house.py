@@ -50,6 +50,7 @@ ORDER = [
     "kernels.sphere",
     "kernels.spectrum",
     "kernels.features",
+    "kernels.waves",
     "kernels.text",
     "kernels",
     "means.functions",

@@ -203,7 +203,7 @@ def _encode_param(name: str, value: Any) -> Any:
     if name == "noise" and isinstance(value, Marked):
         return {"noise": encode(Gaussian(value))}
     if name == "bounds":
-        return value and {path: [number(b) for b in pair] for path, pair in dict(value).items()}
+        return value and {path: [number(b) for b in pair] for path, pair in dict(value).items()}  # type: ignore[arg-type, call-arg]
     if name == "fixed":
         return value if isinstance(value, str) else [*(value or ())]
     if name == "random_state":

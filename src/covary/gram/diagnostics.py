@@ -211,14 +211,14 @@ def _ends(C: np.ndarray, L: np.ndarray | None) -> tuple[float, float]:
     if n <= SMALL or L is None:
         values = np.linalg.eigvalsh(C)
         return float(values[0]), float(values[-1])
-    inverse = LinearOperator((n, n), matvec=lambda v: Lapack.solve(L, np.asarray(v, C.dtype).ravel()), dtype=C.dtype)
+    inverse = LinearOperator((n, n), matvec=lambda v: Lapack.solve(L, np.asarray(v, C.dtype).ravel()), dtype=C.dtype)  # type: ignore[call-arg]
     return 1 / _largest(inverse, n), _largest(C, n)
 
 
 def _largest(A: Any, n: int) -> float:
     start = np.random.default_rng(0).standard_normal(n)
     try:
-        return float(eigsh(A, k=1, which="LM", v0=start, tol=1e-4, return_eigenvectors=False)[0])
+        return float(eigsh(A, k=1, which="LM", v0=start, tol=1e-4, return_eigenvectors=False)[0])  # type: ignore[arg-type]
     except ArpackNoConvergence:  # many eigenvalues at the end: a few powers give its size
         for _ in range(30):
             start = A @ (start / np.linalg.norm(start))
@@ -274,7 +274,7 @@ def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float
             return base + k.T @ posterior.alpha
         C, y, s = _noisy(posterior)
         if method == "lu":
-            P, L, U = linalg.lu(C)
+            P, L, U = linalg.lu(C)  # type: ignore[misc]
             d1 = linalg.solve_triangular(L, P.T @ y, lower=True, unit_diagonal=True)
             return base + linalg.solve_triangular(U, k, trans=1).T @ d1
         if method == "inverse":

@@ -5,6 +5,7 @@
 2.0 * Matern52(lengthscale=[1.0, 3.0]) + Columns(Periodic(lengthscale=1.0, period=1.0), columns=[0])
 """
 
+from covary.kernels import waves as _waves  # noqa: F401  (registers spectra)
 from covary.kernels.base import AbstractKernel as AbstractKernel
 from covary.kernels.base import Power as Power
 from covary.kernels.base import Product as Product

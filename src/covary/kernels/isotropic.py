@@ -174,7 +174,7 @@ def _compact_jvp(power: int, coefficients: tuple[float, ...], primals: Any, tang
     """d/ds = (d/dr)/2r; what stands in brackets, (1 − r)p' − power·p, has no constant term where the process is smooth."""
     (s, floor), (ds, _) = primals, tangents
     p = np.polynomial.Polynomial(coefficients)
-    bracket = (np.polynomial.Polynomial([1.0, -1.0]) * p.deriv() - power * p).coef / 2
+    bracket = (np.polynomial.Polynomial([1.0, -1.0]) * p.deriv() - power * p).coef / 2  # type: ignore[operator]
     k = _compact(power, coefficients, s, floor)
     if abs(bracket[0]) < 1e-9 * np.abs(bracket).max():
         return k, _compact(power - 1, tuple(bracket[1:].tolist()), s, floor) * ds
@@ -264,7 +264,7 @@ def _bessel_pieces(order: float) -> tuple[float, np.ndarray, np.ndarray]:
     count = end + 30
     angle = np.pi * (np.arange(count) + 0.5) / count
     values = np.cos(end * np.cos(angle / 2)[:, None] * t) @ (w / w.sum())  # at z² = end² (1 + cos angle)/2
-    series = dct(values) / count
+    series = dct(values) / count  # type: ignore[operator]
     series[0] /= 2
     return float(end), series[: np.flatnonzero(np.abs(series) > 5e-16)[-1] + 1], hankel[:needed]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -88,6 +88,44 @@ def _tilde(x: Any, lengthscale: Any, bias: Any) -> Any:
     return jnp.column_stack([jnp.broadcast_to(jnp.sqrt(bias), x.shape[:1]), x / lengthscale])
 
 
+def _over_terms(terms: int, p: Any, q: Any, start: Any, step: Callable[..., Any]) -> Any:
+    """Σ_ij w_i w_j step(a_i, b_j) with a = (λ² + p)^-½ and b = (λ² + q)^-½: a loop over i, the j written out."""
+    scale, weight = (np.asarray(v, p.dtype) for v in slopes(terms))
+    a, b = (1 / jnp.sqrt(scale[:, None] ** 2 + v) for v in (p, q))
+
+    def over_j(total: Any, part: Any) -> tuple[Any, None]:
+        w, row = part
+        for j in range(terms):
+            new = step(row[:, None], b[j][None, :])
+            total = jax.tree_util.tree_map(lambda t, v, c=w * weight[j]: t + c * v, total, new)
+        return total, None
+
+    return jax.lax.scan(jax.checkpoint(over_j), start, (jnp.asarray(weight), a))[0]
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _mixture(terms: int, C: Any, p: Any, q: Any) -> Any:
+    """The kernel of tanh units from the covariances C of u·x̃ and u·x̃' and their variances p and q."""
+    most = 1 - jnp.finfo(C.dtype).eps
+    total = _over_terms(terms, p, q, jnp.zeros_like(C), lambda a, b: arcsine(jnp.clip(C * a * b, -most, most)))
+    return 2 / jnp.pi * total
+
+
+@_mixture.defjvp
+def _mixture_jvp(terms: int, primals: Any, tangents: Any) -> tuple[Any, Any]:
+    (C, p, q), (dC, dp, dq) = primals, tangents
+    most = 1 - jnp.finfo(C.dtype).eps
+
+    def step(a: Any, b: Any) -> Any:
+        z = jnp.clip(C * a * b, -most, most)
+        slope = 1 / jnp.sqrt((1 - z) * (1 + z))
+        return slope * (a * b), slope * z * a**2, slope * z * b**2
+
+    by_c, by_p, by_q = _over_terms(terms, p, q, (jnp.zeros_like(C),) * 3, step)
+    change = by_c * dC - 0.5 * (by_p * dp[:, None] + by_q * dq[None, :])
+    return _mixture(terms, C, p, q), 2 / jnp.pi * change
+
+
 class TanhNetwork(AbstractKernel):
     r"""Infinitely wide network of tanh units.
 
@@ -136,25 +174,8 @@ class TanhNetwork(AbstractKernel):
         AbstractKernel.check(self.replace(bias=1.0) if none else self, X)
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
-        scale, weight = (np.asarray(v, X.x.dtype) for v in slopes(self.terms))
         A, B = (_tilde(V.x, self.lengthscale, self.bias) for V in (X, Z))
-        a, b = (1 / jnp.sqrt(scale[:, None] ** 2 + (V * V).sum(1)) for V in (A, B))
-        most = 1 - jnp.finfo(X.x.dtype).eps
-        C = A @ B.T
-
-        def step(total: Any, part: Any) -> Any:
-            w, row = part
-            here = C * row[:, None]
-            inner = sum(weight[j] * arcsine(jnp.clip(here * b[j][None, :], -most, most)) for j in range(self.terms))
-            return total + w * inner
-
-        return (
-            2
-            / jnp.pi
-            * jax.lax.scan(
-                jax.checkpoint(lambda total, part: (step(total, part), None)), jnp.zeros_like(C), (jnp.asarray(weight), a)
-            )[0]
-        )
+        return _mixture(self.terms, A @ B.T, (A * A).sum(1), (B * B).sum(1))
 
 
 @jax.custom_jvp

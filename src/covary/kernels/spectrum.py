@@ -122,7 +122,7 @@ def _profile(kernel: Any, s: Any) -> Any:
 @_density.register
 def _(kernel: SquaredExponentialMixture, s: np.ndarray) -> np.ndarray:
     share = np.asarray(kernel.weights) / np.sum(kernel.weights)
-    return sum(p * _density(SquaredExponential(ell), s) for p, ell in zip(share, kernel.lengthscales, strict=True))
+    return sum(p * _density(SquaredExponential(ell), s) for p, ell in zip(share, kernel.lengthscales, strict=True))  # type: ignore[return-value]
 
 
 @_density.register
@@ -316,7 +316,7 @@ class SquaredExponentialEigensystem:
         """The first distinct eigenvalues in so many columns of equal ℓ and σ, and how often each occurs."""
         (a, b, c), k = self._abc, np.arange(self.count)
         A = a + b + c
-        return (2 * a / A) ** (columns / 2) * (b / A) ** k, special.comb(k + columns - 1, columns - 1, exact=False)
+        return (2 * a / A) ** (columns / 2) * (b / A) ** k, special.comb(k + columns - 1, columns - 1, exact=False)  # type: ignore[return-value]
 
     def __call__(self, x: Any) -> np.ndarray:
         x = np.asarray(x, np.float64).ravel()

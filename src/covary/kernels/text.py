@@ -93,6 +93,7 @@ CATALOGUE: dict[str, Any] = {
     )
 }
 FIELDS = {field.__name__: field for field in (GaussianField, FunctionField)}  # what a kernel may vary with
+ALIASES = {"OrnsteinUhlenbeck": Matern12}
 INNER = ("kernel", "before", "after")  # where a kernel stands inside another
 MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
 
@@ -222,7 +223,7 @@ class _Reader:
             return self.function(node, depth)
         arguments = [self.read(a, depth + 1) for a in node.args]
         keywords = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
-        maker = {"fixed": fixed, "bounded": bounded, **FIELDS, **CATALOGUE}.get(name)
+        maker = {"fixed": fixed, "bounded": bounded, **FIELDS, **ALIASES, **CATALOGUE}.get(name)
         if maker is None:
             raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose from {', '.join(CATALOGUE)}")
         known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()

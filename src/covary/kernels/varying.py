@@ -171,6 +171,38 @@ def _factor(entry: Callable[[int, int], Any], right: list[Any]) -> tuple[Any, An
     return determinant, quadratic
 
 
+@jax.custom_jvp
+def _columns(g: Any, h: Any, x: Any, z: Any, weight: Any) -> tuple[Any, Any]:
+    """Π 2gh/(g² + h²) and Σ 2w(x − z)²/(g² + h²) over columns, which are the first axis: (d, n), (d, m), (d,)."""
+
+    def step(carry: Any, part: Any) -> Any:
+        (product, quadratic), (a, b, u, v, w) = carry, part
+        inverse = 2 / (a[:, None] ** 2 + b[None, :] ** 2)
+        return product * (a[:, None] * b[None, :] * inverse), quadratic + w * (u[:, None] - v[None, :]) ** 2 * inverse
+
+    shape = (g.shape[1], h.shape[1])
+    return fold(step, (jnp.ones(shape, g.dtype), jnp.zeros(shape, g.dtype)), (g, h, x, z, weight))
+
+
+@_columns.defjvp
+def _columns_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    product, quadratic = _columns(*primals)
+
+    def step(carry: Any, part: Any) -> Any:
+        (up, change), ((a, b, u, v, w), (da, db, du, dv, dw)) = carry, part
+        inverse = 2 / (a[:, None] ** 2 + b[None, :] ** 2)
+        apart = u[:, None] - v[None, :]
+        near = w * apart**2 * inverse**2
+        moved = 1 / a[:, None] - a[:, None] * inverse
+        other = 1 / b[None, :] - b[None, :] * inverse
+        up = up + moved * da[:, None] + other * db[None, :]
+        change = change - near * a[:, None] * da[:, None] - near * b[None, :] * db[None, :] + apart**2 * inverse * dw
+        return up, change + 2 * w * apart * inverse * (du[:, None] - dv[None, :])
+
+    up, change = fold(step, (jnp.zeros_like(product), jnp.zeros_like(product)), (primals, tangents))
+    return (product, quadratic), (product * up, change)
+
+
 def local_scales(X: Inputs, Z: Inputs, g: Any, h: Any, lengthscale: Any) -> tuple[Any, Any]:
     r"""The prefactor and the quadratic form of R&W, eqs. 4.33 and 4.34.
 
@@ -188,21 +220,13 @@ def local_scales(X: Inputs, Z: Inputs, g: Any, h: Any, lengthscale: Any) -> tupl
     x, z = X.x - centre, Z.x - centre  # scaled after the difference, which is exactly zero for equal rows
     weight = jnp.broadcast_to(1 / jnp.square(lengthscale), (d,))
     if g.ndim == 2:
-
-        def step(carry: Any, part: Any) -> Any:
-            (product, quadratic), (a, b, u, v, w) = carry, part
-            inverse = 2 / (a[:, None] ** 2 + b[None, :] ** 2)
-            return product * (a[:, None] * b[None, :] * inverse), quadratic + w * (u[:, None] - v[None, :]) ** 2 * inverse
-
-        shape = (X.rows, Z.rows)
-        product, quadratic = fold(step, (jnp.ones(shape, x.dtype), jnp.zeros(shape, x.dtype)), (g.T, h.T, x.T, z.T, weight))
+        product, quadratic = _columns(g.T, h.T, x.T, z.T, weight)
         return jnp.sqrt(product), quadratic
-
     own = [_factor(lambda i, j, v=v: v[:, i, j], [v[:, 0, 0] * 0] * d)[0] for v in (g, h)]
     mean, quadratic = _factor(
         lambda i, j: 0.5 * (g[:, i, j][:, None] + h[:, i, j][None, :]), [x[:, i][:, None] - z[:, i][None, :] for i in range(d)]
     )
-    return (own[0][:, None] * own[1][None, :]) ** 0.25 / jnp.sqrt(mean), quadratic
+    return (own[0] ** 0.25)[:, None] * (own[1] ** 0.25)[None, :] / jnp.sqrt(mean), quadratic
 
 
 class VaryingLengthscale(AbstractKernel):

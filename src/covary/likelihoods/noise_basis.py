@@ -84,7 +84,7 @@ class BasisNoise(Gaussian):
     function: Callable[[np.ndarray], Any] = static()
     weights: Any = real()
 
-    variance: ClassVar[Any]  # not a number here: see the property below
+    variance: ClassVar[Any]  # type: ignore[no-redef]  # not a number here: see the property below
 
     @staticmethod
     def bumps(centres: Any, *, width: Any, level: float = 1.0) -> BasisNoise:

@@ -145,7 +145,7 @@ class BayesianLinear:
         found = optimize.minimize_scalar(
             lambda t: profile(t)[0], bounds=(grid[i - 1], grid[i + 1]), method="bounded", options={"xatol": 1e-10}
         )
-        noise = profile(float(found.x))[1]
+        noise = profile(float(found.x))[1]  # type: ignore[union-attr]
         scale = noise / np.exp(float(found.x))
         return replace(self, prior_covariance=np.asarray(self.prior_covariance) * scale, noise_variance=noise)
 
@@ -218,13 +218,13 @@ class LinearPosterior:
 def _primal(model: BayesianLinear, psi: np.ndarray, y: np.ndarray) -> LinearPosterior:
     """By the QR factors of ψ/σ with the prior as N further rows: no squares of condition numbers."""
     (n, m), s = psi.shape, np.sqrt(model.noise_variance)
-    Q, R = linalg.qr(np.vstack([psi / s, np.eye(m)]), mode="economic")
-    white = linalg.solve_triangular(R, Q[:n].T @ (y / s))
+    Q, R = linalg.qr(np.vstack([psi / s, np.eye(m)]), mode="economic")  # type: ignore[misc]
+    white = linalg.solve_triangular(R, Q[:n].T @ (y / s))  # type: ignore[union-attr]
     miss = (y - psi @ white) / s
     quad = miss @ miss + white @ white
     logdet = n * np.log(model.noise_variance) + 2 * np.log(np.abs(np.diagonal(R))).sum()
     value = -0.5 * (quad + logdet + n * np.log(2 * np.pi))
-    return LinearPosterior(model, "primal", white, float(value), float((Q[:n] ** 2).sum()), R, psi)
+    return LinearPosterior(model, "primal", white, float(value), float((Q[:n] ** 2).sum()), R, psi)  # type: ignore[operator]
 
 
 def _dual(model: BayesianLinear, psi: np.ndarray, y: np.ndarray) -> LinearPosterior:
