@@ -188,16 +188,18 @@ def _columns(g: Any, h: Any, x: Any, z: Any, weight: Any) -> tuple[Any, Any]:
 def _columns_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     product, quadratic = _columns(*primals)
 
+    # tangents are spread by products with ones: in reverse mode sums over rows are then products too, not slow reductions
+    one, other = jnp.ones((1, product.shape[1]), product.dtype), jnp.ones((product.shape[0], 1), product.dtype)
+
     def step(carry: Any, part: Any) -> Any:
         (up, change), ((a, b, u, v, w), (da, db, du, dv, dw)) = carry, part
-        inverse = 2 / (a[:, None] ** 2 + b[None, :] ** 2)
-        apart = u[:, None] - v[None, :]
-        near = w * apart**2 * inverse**2
-        moved = 1 / a[:, None] - a[:, None] * inverse
-        other = 1 / b[None, :] - b[None, :] * inverse
-        up = up + moved * da[:, None] + other * db[None, :]
-        change = change - near * a[:, None] * da[:, None] - near * b[None, :] * db[None, :] + apart**2 * inverse * dw
-        return up, change + 2 * w * apart * inverse * (du[:, None] - dv[None, :])
+        da, du, db, dv = da[:, None] @ one, du[:, None] @ one, other @ db[None, :], other @ dv[None, :]
+        a, b, apart = a[:, None], b[None, :], u[:, None] - v[None, :]
+        inverse = 2 / (a**2 + b**2)
+        near = w * (apart * inverse) ** 2
+        up = up + (1 / a - a * inverse) * da + (1 / b - b * inverse) * db
+        change = change + apart**2 * inverse * dw - near * (a * da + b * db)
+        return up, change + 2 * w * apart * inverse * (du - dv)
 
     up, change = fold(step, (jnp.zeros_like(product), jnp.zeros_like(product)), (primals, tangents))
     return (product, quadratic), (product * up, change)
