@@ -66,7 +66,7 @@ def fold(step: Callable[[Any, Any], Any], start: Any, columns: Any) -> Any:
         for k in range(count):
             start = step(start, jax.tree_util.tree_map(lambda v, k=k: v[k], columns))
         return start
-    return jax.lax.scan(jax.checkpoint(lambda carry, part: (step(carry, part), None)), start, columns, unroll=8)[0]
+    return jax.lax.scan(jax.checkpoint(lambda carry, part: (step(carry, part), None)), start, columns, unroll=4)[0]
 
 
 def evaluated(module: Any, X: Inputs) -> np.ndarray:
