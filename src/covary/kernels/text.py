@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any
 
 from covary._checks import CovaryError, fail
-from covary._module import Marked
+from covary._module import STATIC, Marked
 from covary.kernels.base import AbstractKernel, Scaled
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns, Function
@@ -162,8 +163,6 @@ class _Reader:
             raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
             return node.value
-        if isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
-            return node.value  # an option of a kernel
         if isinstance(node, ast.Name) and node.id in self.functions:
             return self.functions[node.id]
         if isinstance(node, ast.Name) and node.id == "inf":
@@ -174,7 +173,9 @@ class _Reader:
                 return -value if isinstance(node.op, ast.USub) else value
         if isinstance(node, ast.List | ast.Tuple):
             items = [self.read(item, depth + 1) for item in node.elts]
-            if all(isinstance(item, int | float | list) for item in items):
+            if all(isinstance(item, int | float) for item in items):
+                return items
+            if items and all(isinstance(item, list) and len(item) == len(items[0]) for item in items):  # a matrix
                 return items
         if isinstance(node, ast.BinOp):
             return self.combine(node, depth)
@@ -222,10 +223,12 @@ class _Reader:
         if name == "Function":
             return self.function(node, depth)
         arguments = [self.read(a, depth + 1) for a in node.args]
-        keywords = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
         maker = {"fixed": fixed, "bounded": bounded, **FIELDS, **ALIASES, **CATALOGUE}.get(name)
         if maker is None:
-            raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose from {', '.join(CATALOGUE)}")
+            near = get_close_matches(name, CATALOGUE, 5, 0.4) or list(CATALOGUE)[:12]
+            raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose one such as {', '.join(near)}")
+        options = {f.name for f in fields(maker) if f.metadata.get(STATIC)} if isinstance(maker, type) else set()
+        keywords = {str(k.arg): self.argument(k, options, depth) for k in node.keywords}
         known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()
         if "parameters" in known:  # of a user's function
             keywords["parameters"] = {k: keywords.pop(k) for k in list(keywords) if k not in known}
@@ -243,6 +246,13 @@ class _Reader:
         if name in CATALOGUE and not isinstance(vars(value).get("field", GaussianField((0.0,))), tuple(FIELDS.values())):
             raise fail("kernels.parse", f"{_text(node)}: {name} takes a field", "write GaussianField(centres, beta=...)")
         return value
+
+    def argument(self, keyword: ast.keyword, options: set[str], depth: int) -> Any:
+        """The value of a keyword; words and None only where a kernel has such an option."""
+        node = keyword.value
+        if keyword.arg in options and isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
+            return node.value
+        return self.read(node, depth + 1)
 
     @staticmethod
     def nested_fixed(*arguments: Any) -> Any:
