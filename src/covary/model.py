@@ -26,7 +26,7 @@ class GP(Module):
     mean
         The mean function; zero by default.
     basis
-        Explicit basis functions with vague weights, added to the mean and integrated out; none by default.
+        Explicit basis functions with vague or Gaussian weights, added to the mean and integrated out; none by default.
 
     Examples
     --------

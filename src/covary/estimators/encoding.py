@@ -191,9 +191,12 @@ def _encode_param(name: str, value: Any) -> Any:
         inside = {} if places is None or np.ndim(places) == 0 else {"inducing": np.asarray(places).tolist()}
         return {"method": encode_gram(value)} | inside
     if name == "objective" and not isinstance(value, str):
-        kept = {f.name: getattr(value, f.name) for f in fields(value)} if type(value) in OBJECTIVES.values() else None
-        plain_ones = {k: v for k, v in (kept or {}).items() if isinstance(v, str | int | float)}
-        return "evidence" if kept is None else {"objective": type(value).__name__, "with": plain_ones}
+        kept = [f.name for f in fields(value)] if type(value) in OBJECTIVES.values() else []
+        given = {name: v for name in kept if isinstance(v := getattr(value, name), str | int | float)}
+        if not kept or type(value)(**given) != value:
+            what = f"the objective {value!r} cannot be written to a file"
+            raise fail("save", what, "set_params(objective='evidence') first: the fit stays as it is")
+        return {"objective": type(value).__name__, "with": given}
     if name == "class_weight" and isinstance(value, dict):
         return {"class_weight": [[plain(k), number(v)] for k, v in value.items()]}
     if name == "mean":

@@ -283,8 +283,8 @@ class LowRankBound(AbstractBound):
             spread_bar = (left * right).sum(1) + scale * (w - w**2 * spanned)
         if trace:
             spread_bar = spread_bar + trace * self.rest / (s * (s + share * self.rest))
-        half = _triangular(self.inverse_root, np.asfortranarray((total + total.T) / 2), transposed=True)
-        inner_bar = -_triangular(self.inverse_root, np.asfortranarray(half.T), transposed=True)  # over K(Z, Z)
+        half = _back(self.inverse_root, np.asfortranarray((total + total.T) / 2))
+        inner_bar = -_back(self.inverse_root, np.asfortranarray(half.T))  # over K(Z, Z)
         from_inner, z_inner = tiles.pull_cross(kernel, self.Z, self.Z, inner_bar, inputs=gram.learned)
         level = self.jitter * float(np.trace(inner_bar)) / self.rank
         parts += [from_inner, tiles.pull_diag(kernel, self.Z, np.full(self.rank, level))]
@@ -388,19 +388,19 @@ def cholesky_at(kernel: Any, Z: Inputs, jitter: float) -> tuple[np.ndarray, floa
             )
 
 
-def _product(A: np.ndarray, B: np.ndarray, *, transposed: bool | str = False) -> np.ndarray:
-    """A B, AᵀB (``True``) or A Bᵀ (``"second"``) by SciPy's BLAS (see :meth:`Lapack.times`)."""
+def _product(A: np.ndarray, B: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+    """A B, or AᵀB, by SciPy's BLAS (see :meth:`Lapack.times`)."""
     if B.ndim == 1:
         (gemv,) = linalg.get_blas_funcs(("gemv",), (A, B))
-        return gemv(1.0, A, B, trans=int(bool(transposed)))
+        return gemv(1.0, A, B, trans=int(transposed))
     (gemm,) = linalg.get_blas_funcs(("gemm",), (A, B))
-    return gemm(1.0, A, B, trans_a=int(transposed is True), trans_b=int(transposed == "second"))
+    return gemm(1.0, A, B, trans_a=int(transposed))
 
 
-def _triangular(T: np.ndarray, B: np.ndarray, *, scale: float = 1.0, transposed: bool = False) -> np.ndarray:
-    """T B or TᵀB for a lower triangular T, times a scale; over B itself where that is Fortran-ordered."""
+def _back(T: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """TᵀB for a lower triangular T, over B itself where that is Fortran-ordered."""
     (trmm,) = linalg.get_blas_funcs(("trmm",), (T, B))
-    return trmm(scale, T, B, side=0, lower=1, trans_a=int(transposed), overwrite_b=1)
+    return trmm(1.0, T, B, side=0, lower=1, trans_a=1, overwrite_b=1)
 
 
 class LowRank(AbstractGram):

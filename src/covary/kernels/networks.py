@@ -23,6 +23,7 @@ from covary._module import static
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import square_distance
+from covary.kernels.matern import horner
 from covary.kernels.structure import settled
 from covary.parameters import positive
 
@@ -33,13 +34,6 @@ _P = (*_P, 7.91534994289814532176e-04, 3.47933107596021167570e-05)
 _Q = (1.0, -2.40339491173441421878, 2.02094576023350569471, -6.88283971605453293030e-01, 7.70381505559019352791e-02)
 
 
-def _polynomial(coefficients: tuple[float, ...], y: Any) -> Any:
-    total = coefficients[-1]
-    for c in coefficients[-2::-1]:
-        total = total * y + c
-    return total
-
-
 @jax.custom_jvp
 def arcsine(x: Any) -> Any:
     """The arcsine by a rational function, for the many per entry that a mixture of units needs."""
@@ -47,7 +41,7 @@ def arcsine(x: Any) -> Any:
     large = size > 0.5
     y = jnp.where(large, 0.5 * (1 - size), x * x)
     r = jnp.where(large, jnp.sqrt(y), size)
-    small = r + r * y * _polynomial(_P, y) / _polynomial(_Q, y)
+    small = r + r * y * horner(_P, y) / horner(_Q, y)
     return jnp.copysign(jnp.where(large, 0.5 * jnp.pi - 2 * small, small), x)
 
 
