@@ -8,12 +8,11 @@ import numpy as np
 from scipy.interpolate import RectBivariateSpline
 
 from covary._checks import fail
-from covary.plots.fit import BLUE, INK, ORANGE, column_name, spaced
+from covary.plots.style import COLOURS, DASHES, INK, column_name, ink, spaced
 
-FEW = (BLUE, ORANGE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe–Ito, without black and yellow
+FEW = COLOURS  # Okabe–Ito, without black and yellow
 MANY = ("#332288", "#88CCEE", "#117733", "#CC6677", "#DDCC77", "#AA4499", "#44AA99", "#882255", "#999933", "#777777")  # Tol
 MARKS = "o^sDvPX<>p*"
-DASHES = ("-", "--", "-.", ":")
 SOFT = 0.62  # strength of the colours of a map, so that points stand out
 RANKED = 25  # points along each input while the inputs are ranked
 FINER = 8  # how much finer than its grid a map of several classes is drawn
@@ -299,7 +298,7 @@ def _panels(shown: _Shown, ax: Any, points: int | None, margin: float, panels: i
         for one in axes[1 : len(drawn)]:
             one.set_ylim(axes[0].get_ylim())
         return ax
-    figure.supxlabel("each input by itself, the others at their medians", fontsize=9, color="#555555")
+    figure.supxlabel("each input by itself, the others at their medians", fontsize=9)
     return axes
 
 
@@ -331,7 +330,7 @@ def _draw(shown: _Shown, ax: Any, curves: _Curves) -> None:
     x, p = curves.X[:, curves.column], curves.p
     if curves.band is not None:
         ax.fill_between(x, *curves.band, color="#777777", alpha=0.3, lw=0, label="95 % interval")
-        ax.plot(x, p[:, 1], color=INK, lw=1.8, label="mean")
+        ax.plot(x, p[:, 1], color=ink(), lw=1.8, label="mean")
         ax.axhline(0.5, color="#999999", lw=0.8, ls=":", zorder=0.5)
         places = [-0.06, 1.06]
         ax.set_ylim(-0.1, 1.1)

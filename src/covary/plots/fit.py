@@ -11,8 +11,8 @@ from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.ordinal import Ordinal
+from covary.plots.style import BLUE, INK, ORANGE, column_name, ink, point_size, spaced
 
-BLUE, ORANGE, INK = "#0072B2", "#D55E00", "#222222"  # Okabe–Ito: safe for colour-blind readers
 SIDE = 80  # points along either side of a map
 NODES = 1000  # latent values of equal probability, where a link is not monotone
 
@@ -62,23 +62,6 @@ def plot_fit(
     raise fail("plots.plot_fit", f"the model has {x.shape[1]} input columns", "plot models with one or two, or fix the others")
 
 
-def column_name(names: Any, i: int) -> str:
-    """What the i-th input is called."""
-    return str(names[i]) if names is not None else f"x{i}"
-
-
-def spaced(values: np.ndarray, points: int, margin: float) -> np.ndarray:
-    """So many points over the range of the values, and a share of it further on either side."""
-    low, high = float(values.min()), float(values.max())
-    pad = margin * (high - low or 1.0)
-    return np.linspace(low - pad, high + pad, points)
-
-
-def point_size(rows: int) -> float:
-    """The area of a data point: smaller where there are many."""
-    return float(np.clip(400 / rows, 3, 26))
-
-
 def plot_series(
     posterior: Any,
     grid: Any,
@@ -108,7 +91,7 @@ def plot_series(
         ax.plot(grid, draws.T, color=ORANGE, lw=0.8, alpha=0.8, label=["draws", *[None] * (samples - 1)])
     if data:
         x, y = np.asarray(posterior.data.X.x)[:, 0], shown.data
-        ax.scatter(x, y, s=point_size(len(x)), color=INK, zorder=3, linewidths=0, label=f"data ({len(x)})")
+        ax.scatter(x, y, s=point_size(len(x)), color=ink(), zorder=3, linewidths=0, label=f"data ({len(x)})")
     ax.set_xlabel(name)
     ax.set_ylabel(shown.axis)
     if isinstance(posterior.model.likelihood, Ordinal):

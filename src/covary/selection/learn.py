@@ -260,7 +260,8 @@ def _search(
 
     restarts: list[Restart] = []
     function, note = on(levels[0])
-    if not np.isfinite(function(np.clip(theta0, lower, upper))[0]):
+    plain = function(np.clip(theta0, lower, upper))[0]
+    if not np.isfinite(plain):
         problem.jitter = needed_jitter(model, data, inference, gram)
         if problem.jitter and hasattr(objective, "jitter"):
             objective = problem.custom = replace(objective, jitter=problem.jitter)
@@ -368,6 +369,7 @@ def _search(
             ladder.gain,
             lambda rows, x: problem.value(x, *ladder.at(rows)),
             gram.thins,
+            plain - peaks[0].end.value if np.isfinite(plain) else 0.0,
         )
     for _ in range(ROUNDS if gram.thins else 0):  # neighbours by the length-scales that were found
         if np.abs(refined.x - ladder.begun(packing)).max() < MOVED or deadline.over():

@@ -29,6 +29,7 @@ MOVED = 0.1  # of a logarithm: how far a length-scale must go for neighbours to 
 ROUNDS = 4  # how often they are looked for again
 VALLEY = 0.2  # nats: how far the objective must fall half way between two ends to make them two peaks
 MANY = 60  # parameters beyond which a coarse Hessian, an evaluation for each, costs more than it saves
+HOPELESS = 20.0  # nats: a plain start so far below the best on few rows is not asked again on all of them
 LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -115,13 +116,15 @@ def refine(
     gain: Callable[[int], float],
     height: Callable[[int, np.ndarray], float],
     thinned: bool = False,
+    plain_below: float = 0.0,
 ) -> Result:
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start.
 
     ``arrive(rows, theta)`` is where to begin on a level whose evidence is of another kind than the one below, so that the
     Hessian means nothing there; None where it is of the same kind. ``gain(rows)`` is what a step must gain on a level,
     ``height(rows, theta)`` the objective without its gradient. A ``thinned`` sum of terms stands for the whole one already,
-    and was settled anew since the peaks were found.
+    and was settled anew since the peaks were found. ``plain_below`` is how far the plain start was below the best on the
+    coarsest level: where that was hopelessly far, more rows, which widen the difference, need not be asked.
     """
     best = peaks[0].end
     for below, rows in pairwise(levels):
@@ -140,7 +143,7 @@ def refine(
             H = difference_hessian(coarser, peak.end.x, base, step=1e-2) if H is None else H
             best, _ = quasi_newton(function, peak.end.x, H * growth, **common)
         peaks = [Peak(best)]
-        if rows == levels[-1]:
+        if rows == levels[-1] and plain_below < HOPELESS:
             plain = height(rows, np.clip(theta0, lower, upper))
             note(plain)
             if plain < best.value:
