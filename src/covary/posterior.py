@@ -27,13 +27,15 @@ class Posterior:
     """One Gaussian posterior.
 
     ``alpha`` are the weights of the mean on the support, ``factor`` the prior times the sites, ``log_evidence`` the
-    probability of the data under the model, ``status`` how the inference ended.
+    probability of the data under the model, ``status`` how the inference ended. ``scale``, where there is one, says by what
+    the variance of a new observation is multiplied from place to place (:mod:`covary.models.local_scale`).
     """
 
     model: Any
     data: Data
     bound: Any
     solved: Any
+    scale: Any = None
 
     @property
     def alpha(self) -> np.ndarray:
@@ -124,8 +126,15 @@ class Posterior:
             size = self._sizes(size, len(f.mean))
         if isinstance(likelihood, Gaussian):
             moments = likelihood.predictive(f.mean, f.variance)
-            joint = None if f.covariance is None else f.covariance + np.diag(moments.variance - f.variance)
-            return Spread(moments.mean, moments.variance, joint)
+            if self.scale is None:
+                joint = None if f.covariance is None else f.covariance + np.diag(moments.variance - f.variance)
+                return Spread(moments.mean, moments.variance, joint)
+            factor = self.scale.factor(X)
+            joint = None
+            if f.covariance is not None:
+                root = np.sqrt(factor)
+                joint = (f.covariance + np.diag(moments.variance - f.variance)) * np.outer(root, root)
+            return Spread(moments.mean, factor * moments.variance, joint)
         moments = likelihood.predictive(f.mean, f.variance, size)
         return Observed(moments.mean, moments.variance, likelihood, f, size)
 
@@ -155,8 +164,10 @@ class Posterior:
                 R, s = factor.diag_inverse(), np.asarray(factor.spread)
                 own = 1 / R  # variance of the noisy target without its row
                 mean, variance = self.data.y - self.alpha * own, np.maximum(own - s, 0.0)
-                log_prob = -0.5 * (np.log(2 * np.pi * own) + self.alpha**2 * own)
-                return LeftOut(mean, variance, log_prob)
+                if self.scale is not None:
+                    own = own * self.scale.left_out(self.data.X)
+                log_prob = -0.5 * (np.log(2 * np.pi * own) + (self.data.y - mean) ** 2 / own)
+                return LeftOut(mean, variance, log_prob, own)
             marginal, tau = factor.variance(), np.asarray(factor.spread)
             precise = 1 / marginal - tau
             if (precise <= 0).any():
@@ -317,8 +328,12 @@ class Posterior:
         """Draws of new observations, jointly through f: shape (n, m)."""
         rng = np.random.default_rng(key)
         f = self.sample(X, n, key=rng)
-        likelihood = self.model.likelihood.at(self._inputs(X, "Posterior.sample_y"))
-        return likelihood.sample(f, rng, None if size is None else self._sizes(size, f.shape[1]))
+        inputs = self._inputs(X, "Posterior.sample_y")
+        drawn = self.model.likelihood.at(inputs).sample(f, rng, None if size is None else self._sizes(size, f.shape[1]))
+        if self.scale is None:
+            return drawn
+        mean = self.mean(X)
+        return mean + np.sqrt(self.scale.factor(inputs)) * (drawn - mean)
 
 
 def square_root(C: np.ndarray) -> np.ndarray:

@@ -91,11 +91,15 @@ class Observed:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What the other rows say of each: latent moments without the row, and the log probability of what was seen there."""
+    """What the other rows say of each: latent moments without the row, and the log probability of what was seen there.
+
+    ``observed`` is the variance stated of what was seen there, under Gaussian noise.
+    """
 
     mean: np.ndarray
     variance: np.ndarray
     log_prob: np.ndarray
+    observed: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

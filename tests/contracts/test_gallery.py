@@ -1,4 +1,4 @@
-"""The page of kernels is the one the code writes, with a picture for every kernel of the catalogue."""
+"""The pages of kernels and of pictures are those the code writes, with a picture for everything they name."""
 
 from __future__ import annotations
 
@@ -31,3 +31,34 @@ def test_every_kernel_of_the_catalogue_has_its_picture() -> None:
     names = {entry.name for family in _script("make_kernels").families() for entry in family.entries}
     assert names == set(CATALOGUE)
     assert not [name for name in names if not (GALLERY / f"{name}.png").exists()]
+
+
+def test_the_page_of_pictures_is_what_the_code_writes() -> None:
+    """``python docs/gallery/make_plots.py`` writes it anew."""
+    assert (GALLERY / "plots.md").read_text() == _script("make_plots").page()
+
+
+def test_every_kind_of_picture_is_shown_and_small() -> None:
+    from covary import plots
+
+    script = _script("make_plots")
+    text = script.page()
+    assert not [name for name in vars(plots) if name.startswith("plot_") and name != "plot_series" and name not in text]
+    files = {f"{entry.name}.png" for entry in script.entries()}
+    assert {path.name for path in GALLERY.glob("plot_*.png")} == files
+    assert not [name for name in files if (GALLERY / name).stat().st_size > 60_000]
+
+
+def test_the_code_of_the_page_of_pictures_runs() -> None:
+    """That of the pictures which need one quick fit, or none; the others run when the page is written."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    script = _script("make_plots")
+    space = script.namespace([script.MODELS["friedman"]])
+    quick = [entry for entry in script.entries() if "surface" in entry.code or entry in script.PARTS[-1].entries]
+    assert len(quick) >= 9
+    for entry in quick:
+        plt.close(script.draw(entry, space))

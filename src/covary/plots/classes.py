@@ -8,7 +8,9 @@ import numpy as np
 from scipy.interpolate import RectBivariateSpline
 
 from covary._checks import fail
-from covary.plots.style import COLOURS, DASHES, INK, column_name, ink, spaced
+from covary.data import Inputs
+from covary.plots.columns import coded_columns, names_of, snapped, typical
+from covary.plots.style import COLOURS, DASHES, INK, ink, spaced
 
 FEW = COLOURS  # Okabe–Ito, without black and yellow
 MANY = ("#332288", "#88CCEE", "#117733", "#CC6677", "#DDCC77", "#AA4499", "#44AA99", "#882255", "#999933", "#777777")  # Tol
@@ -75,6 +77,7 @@ class _Shown(NamedTuple):
     labels: list[str]
     names: list[str]
     colours: tuple[str, ...]
+    coded: set[int]  # the columns that hold codes of categories
 
     @staticmethod
     def of(estimator: Any, names: Any) -> _Shown:
@@ -86,27 +89,21 @@ class _Shown(NamedTuple):
             data = each[0].posterior_.data
             codes = np.argmax([np.asarray(e.posterior_.data.y) for e in each], axis=0)
         x = np.asarray(data.X.x, np.float64)
-        names = getattr(estimator, "feature_names_in_", None) if names is None else names
-        if names is not None and len(names) != x.shape[1]:
-            raise fail("plots.plot_classes", f"got {len(names)} names for {x.shape[1]} input columns", "give one for each")
+        kernel = estimator.model_.kernel if each is None else each[0].model_.kernel
+        names, coded = names_of(estimator, x.shape[1], names), coded_columns(kernel, range(x.shape[1]))
         labels = [_label(c) for c in estimator.classes_]
         colours = FEW if len(labels) <= len(FEW) else MANY
         colours = tuple(colours[c % len(colours)] for c in range(len(labels)))
-        return _Shown(estimator, x, codes, labels, [column_name(names, i) for i in range(x.shape[1])], colours)
+        return _Shown(estimator, x, codes, labels, names, colours, coded)
 
     @property
     def two(self) -> bool:
         """Whether there are two classes."""
         return len(self.labels) == 2
 
-    def rows(self, X: np.ndarray) -> Any:
-        """Rows of inputs under the column names of ``fit``, which scikit-learn asks for."""
-        names = getattr(self.estimator, "feature_names_in_", None)
-        if names is None:
-            return X
-        import pandas as pd
-
-        return pd.DataFrame(X, columns=names)
+    def rows(self, X: np.ndarray) -> Inputs:
+        """Rows of inputs as the kernels see them."""
+        return Inputs(snapped(X, self.x, self.coded))
 
     def probabilities(self, X: np.ndarray) -> np.ndarray:
         """Averaged class probabilities (m, C)."""
@@ -312,7 +309,7 @@ def _ranked(shown: _Shown, margin: float) -> list[int]:
 
 def _varied(shown: _Shown, column: int, points: int, margin: float) -> np.ndarray:
     """Rows where one input runs over its range and the others stay at their medians."""
-    X = np.tile(np.median(shown.x, axis=0), (points, 1))
+    X = np.tile(typical(shown.x, shown.coded), (points, 1))
     X[:, column] = spaced(shown.x[:, column], points, margin)
     return X
 

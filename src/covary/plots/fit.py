@@ -11,6 +11,7 @@ from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.ordinal import Ordinal
+from covary.plots.columns import coded_columns, snapped
 from covary.plots.style import BLUE, INK, ORANGE, column_name, ink, point_size, spaced
 
 SIDE = 80  # points along either side of a map
@@ -55,7 +56,7 @@ def plot_fit(
     """
     x = np.asarray(posterior.data.X.x)
     if x.shape[1] == 1:
-        grid = spaced(x[:, 0], points, margin)
+        grid = snapped(spaced(x[:, 0], points, margin)[:, None], x, coded_columns(posterior.model.kernel, (0,)))
         return plot_series(posterior, grid, ax=ax, name=column_name(names, 0), samples=samples, key=key, size=size)
     if x.shape[1] == 2:
         return _maps(posterior, ax, names, margin, size)
@@ -177,7 +178,8 @@ def _maps(posterior: Any, ax: Any, names: Any, margin: float, size: float | None
         raise fail("plots.plot_fit", f"got {count} axes", "give a pair: one for the mean, one for the spread")
     x = np.asarray(posterior.data.X.x)
     u, v = (spaced(x[:, i], SIDE, margin) for i in range(2))
-    shown = _shown(posterior, np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2), size)
+    mesh = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)
+    shown = _shown(posterior, snapped(mesh, x, coded_columns(posterior.model.kernel, (0, 1))), size)
     y = shown.data
     if not isinstance(posterior.model.likelihood, Gaussian):
         y = np.clip(y, *np.quantile(y, [0.025, 0.975]))  # a few wild observations leave the colours to the rest

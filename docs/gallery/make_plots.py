@@ -1,0 +1,301 @@
+"""The page of pictures, from the code: ``python docs/gallery/make_plots.py`` runs what it shows and writes plots.md.
+
+``--text`` prints the page without running anything; a test compares it with what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A picture: its file, its heading, what it is for, and the code that ends in its axes."""
+
+    name: str
+    title: str
+    text: str
+    code: str
+
+
+START = """\
+import numpy as np
+from covary import GPClassifier, GPRegressor, datasets, plots
+"""
+
+MODELS = {
+    "co2": """\
+co2 = datasets.load_co2()
+trend = "2500 * SquaredExponential(lengthscale=50.0)"
+season = "4 * SquaredExponential(lengthscale=100.0) * Periodic(lengthscale=1.0, period=fixed(1.0))"
+wiggles = "0.5 * RationalQuadratic(lengthscale=1.0, alpha=1.0)"
+air = GPRegressor(f"{trend} + {season} + {wiggles}", n_restarts=0, random_state=0)
+air.fit(co2[["decimal_year"]][::2], co2["co2_ppm"][::2])
+""",
+    "friedman": """\
+friedman = datasets.make_friedman(n=150)
+surface = GPRegressor(random_state=0).fit(friedman.drop(columns="y"), friedman["y"])
+""",
+    "iris": """\
+iris = datasets.load_iris()
+flowers = GPClassifier(random_state=0).fit(iris[["petal_length", "petal_width"]], iris["species"])
+""",
+    "cancer": """\
+cells = datasets.load_breast_cancer().sample(200, random_state=0)
+tumours = GPClassifier(random_state=0).fit(cells[["radius", "texture", "smoothness"]], cells["diagnosis"])
+""",
+    "hills": """\
+fault = datasets.load_jacksboro().head(250)
+terrain = GPRegressor(random_state=0).fit(fault[["longitude", "latitude"]], fault["elevation"])
+""",
+    "coal": """\
+coal = datasets.load_coal()
+mines = GPRegressor(likelihood="poisson", random_state=0).fit(coal[["year"]], coal["disasters"])
+""",
+    "optima": """\
+few = datasets.make_two_optima()
+doubt = GPRegressor("1.0 * SquaredExponential(lengthscale=1.0)", mean="zero", random_state=0).fit(few[["x"]], few["y"])
+""",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some pictures under one heading."""
+
+    title: str
+    text: str
+    entries: tuple[Entry, ...]
+
+
+PARTS = (
+    Part(
+        "The fit",
+        "What the model says of the function and of new observations.",
+        (
+            Entry(
+                "plot_fit",
+                "One input",
+                "Mean, 95 % bands of the function and of new observations, draws, and the data. Counts here: the inner band "
+                "is that of the rate.",
+                "ax = plots.plot_fit(mines.posterior_, names=['year'], samples=3)",
+            ),
+            Entry(
+                "plot_maps",
+                "Two inputs",
+                "A map of the mean and one of the standard deviation.",
+                "ax = plots.plot_fit(terrain.posterior_, names=['longitude', 'latitude'])",
+            ),
+            Entry(
+                "plot_classes",
+                "Classes",
+                "The most probable class, the paler the less probable; of two classes the probability with contours.",
+                "ax = plots.plot_classes(flowers)",
+            ),
+            Entry(
+                "plot_components",
+                "Components",
+                "Each additive term of the kernel less its mean, with its share of the variance.",
+                "ax = plots.plot_components(air, names=['year'])",
+            ),
+        ),
+    ),
+    Part(
+        "What matters",
+        "Ten inputs, of which five matter: y = 10 sin(π x1 x2) + 20 (x3 − ½)² + 10 x4 + 5 x5 + noise (Friedman 1991).",
+        (
+            Entry(
+                "plot_relevance",
+                "Relevance of inputs",
+                "The share of the function's variation that involves each column (Sobol's total index), under any kernel; the "
+                "error bars are posterior: the index of joint draws of the function.",
+                "ax = plots.plot_relevance(surface)",
+            ),
+            Entry(
+                "plot_dependence",
+                "Partial dependence",
+                "The function along one column, averaged over the rows of the data. The band accounts for the covariances "
+                "between all rows.",
+                "ax = plots.plot_dependence(surface, ['x1', 'x2', 'x3', 'x4', 'x5', 'x6'])",
+            ),
+            Entry(
+                "plot_dependence_classes",
+                "Partial dependence of a probability",
+                "Of two classes the probability of the second; of more, of each.",
+                "ax = plots.plot_dependence(tumours)",
+            ),
+        ),
+    ),
+    Part(
+        "Should I trust it?",
+        "Leave-one-out predictions, which cost no further fit; or arrays of your own: `plots.plot_predicted(y, mean, std)`, "
+        "`plots.plot_residuals(y, mean, std)`, `plots.plot_calibration(pit=...)`, `plots.plot_reliability(y, p)`.",
+        (
+            Entry(
+                "plot_predicted",
+                "Predictions against truth",
+                "With 95 % error bars; those that miss are orange.",
+                "ax = plots.plot_predicted(surface)",
+            ),
+            Entry(
+                "plot_residuals",
+                "Residuals",
+                "Against the predictions, a column, or anything else. The running mean shows what the model has missed.",
+                "ax = plots.plot_residuals(surface, against=friedman['x4'], name='x4')",
+            ),
+            Entry(
+                "plot_calibration",
+                "Calibration",
+                "The PIT histogram is level and the coverage curve the diagonal if error bars mean what they say; grey is what "
+                "chance allows. Also one by one: `plot_pit`, `plot_coverage`.",
+                "ax = plots.plot_calibration(surface)",
+            ),
+            Entry(
+                "plot_reliability",
+                "Calibration of classes",
+                "How often a class was seen where it was given a probability (`plot_reliability`), and what probability the "
+                "truth was given.",
+                "ax = plots.plot_calibration(tumours)",
+            ),
+        ),
+    ),
+    Part(
+        "How it was learned",
+        "Pictures of the search, and of what it searched.",
+        (
+            Entry(
+                "plot_history",
+                "History",
+                "How far below the best of its level every evaluation was; dotted lines are further starts.",
+                "ax = plots.plot_history(surface)",
+            ),
+            Entry(
+                "plot_restarts",
+                "Restarts",
+                "Where every start ended, and the rival model beside them.",
+                "ax = plots.plot_restarts(surface)",
+            ),
+            Entry(
+                "plot_evidence",
+                "Evidence over two hyperparameters",
+                "Two explanations of twenty noisy observations: a quick function with little noise, or a slow one with much.",
+                "ax = plots.plot_evidence(\n"
+                "    doubt, ('kernel.lengthscale', 'likelihood.variance'), spans=((0.05, 20), (0.01, 1)), points=31\n"
+                ")",
+            ),
+        ),
+    ),
+    Part(
+        "Kernels",
+        "What a kernel says before any data are seen. [All kernels](kernels.md).",
+        (
+            Entry(
+                "plot_prior",
+                "Prior samples",
+                "Functions drawn from a kernel, with the band that holds 95 % of them.",
+                "ax = plots.plot_prior('SquaredExponential(lengthscale=20.0) * Periodic(period=4.0)', over=(0, 20))",
+            ),
+            Entry(
+                "plot_kernel",
+                "Kernel and spectrum",
+                "Covariance against distance, and the spectral density (also alone: `plot_spectrum`).",
+                "ax = plots.plot_kernel('SpectralMixture(weights=[0.6, 0.4], means=[0.4, 1.2], scales=[0.05, 0.1])', over=12)",
+            ),
+            Entry(
+                "plot_gram",
+                "Covariance matrix",
+                "Between the rows of a table; of a posterior, what is left of it after the data.",
+                "rows = np.linspace(0, 10, 120)[:, None]\n"
+                "ax = plots.plot_gram('SquaredExponential(lengthscale=5.0) * Periodic(period=2.0)', rows)",
+            ),
+        ),
+    ),
+)
+
+
+def entries() -> list[Entry]:
+    """All pictures, in the order of the page."""
+    return [entry for part in PARTS for entry in part.entries]
+
+
+def page() -> str:
+    """The page."""
+    lines = [
+        "# Pictures",
+        "",
+        "Functions of a fitted estimator or a posterior: `plots.plot_...(model, ax=None)` draws on the axes given, or on new",
+        "ones, and returns them; none of them fits anything. Colours are told apart by everyone. Inside `plots.theme()`",
+        "pictures have no background and suit light pages and dark ones; `plots.svg(figure, title=...)` writes one for a page.",
+        "Written by `docs/gallery/make_plots.py`, which runs the code shown.",
+        "",
+        "```python",
+        START.rstrip(),
+        *(f"\n{code.rstrip()}" for code in MODELS.values()),
+        "```",
+    ]
+    for part in PARTS:
+        lines += ["", f"## {part.title}", "", part.text]
+        for entry in part.entries:
+            shown = f"![{entry.title}]({entry.name}.png)"
+            lines += ["", f"### {entry.title}", "", entry.text, "", "```python", entry.code, "```", "", shown]
+    return "\n".join(lines) + "\n"
+
+
+def namespace(codes: Any = None) -> dict[str, Any]:
+    """The names that the code of the page uses, after the models were fitted."""
+    space: dict[str, Any] = {}
+    exec(START, space)
+    for code in MODELS.values() if codes is None else codes:
+        exec(code, space)
+    return space
+
+
+def draw(entry: Entry, space: dict[str, Any]) -> Any:
+    """The figure of one entry."""
+    import numpy as np
+
+    exec(entry.code, space)
+    return np.ravel(np.asarray(space["ax"], dtype=object))[0].figure
+
+
+def write(figure: Any, path: Path) -> None:
+    """A small PNG: 256 colours are enough."""
+    from PIL import Image
+
+    out = io.BytesIO()
+    figure.savefig(out, format="png", dpi=90)
+    Image.open(out).convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def main() -> None:
+    """Write, or print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--text", action="store_true", help="print the page, draw nothing")
+    parser.add_argument("--only", action="append", default=[], help="draw only this picture (the page is not written)")
+    options = parser.parse_args()
+    if options.text:
+        print(page(), end="")
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    space = namespace()
+    for entry in entries():
+        if not options.only or entry.name in options.only:
+            figure = draw(entry, space)
+            write(figure, HERE / f"{entry.name}.png")
+            plt.close(figure)
+    if not options.only:
+        (HERE / "plots.md").write_text(page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""How learning went: the objective by evaluation, and where the starts ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+from covary.components import term_names, terms
+from covary.plots.style import COLOURS, GREEN, GREY, ORANGE, bare, ink, legend, one, title
+
+LEAST = 1e-3  # nats: smaller differences are drawn here
+FAR = 1e4  # nats: larger ones are drawn there
+
+
+def plot_history(learned: Any, ax: Any = None) -> Any:
+    """How far below the best of its level each evaluation of the objective was, in nats, on a logarithmic scale.
+
+    A level is the number of rows the search looked at, a colour each; dotted lines are where a further start begins. The line
+    is the best so far.
+
+    Parameters
+    ----------
+    learned
+        What :func:`covary.learn` returned, or a fitted estimator.
+    ax
+        The axes to draw on, made if None.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> import numpy as np
+    >>> from covary import GP, Data, Model, learn
+    >>> x = np.linspace(0.0, 6.0, 30)[:, None]
+    >>> fit = learn(Model(GP("1.0 * Matern52()")), Data(x, np.sin(x[:, 0])))
+    >>> plot_history(fit).get_xlabel()
+    'evaluation'
+    >>> plt.close()
+    """
+    learned = _learned("plots.plot_history", learned)
+    rows = np.array([r for r, _ in learned.history])
+    value = np.array([v for _, v in learned.history], np.float64)
+    ax = one(ax, (5.6, 3.4))
+    number = np.arange(1, len(rows) + 1)
+    for i, level in enumerate(dict.fromkeys(rows.tolist())):
+        on = rows == level
+        top = value[on & np.isfinite(value)].max() if np.isfinite(value[on]).any() else 0.0
+        gap = np.clip(np.where(np.isfinite(value[on]), top - value[on], FAR), LEAST, FAR)
+        colour = COLOURS[i % len(COLOURS)]
+        ax.plot(number[on], gap, "o", color=colour, ms=4, alpha=0.8, mew=0)
+        ax.plot(number[on], np.minimum.accumulate(gap), color=colour, lw=1.4, drawstyle="steps-post", label=f"{level:,} rows")
+    first = int((rows == rows[0]).sum()) if len(rows) else 0
+    begun = np.cumsum([start.steps for start in learned.restarts])[:-1]
+    for at in begun[begun < first]:
+        ax.axvline(at + 0.5, color=GREY, lw=0.8, ls=":", zorder=0.5)
+    ax.set_yscale("log")
+    ax.set_xlabel("evaluation")
+    ax.set_ylabel("nats below the best")
+    title(ax, f"{len(rows)} evaluations, {learned.status}")
+    legend(ax, loc="lower left" if len(set(rows.tolist())) == 1 else "best")
+    bare(ax)
+    return ax
+
+
+def plot_restarts(learned: Any, ax: Any = None) -> Any:
+    """Where every start of the search began and ended: nats below the best end, on the coarsest level.
+
+    Ends at different heights are different explanations of the data, or starts that were given up because they were on their
+    way to a known end.
+
+    Parameters
+    ----------
+    learned
+        What :func:`covary.learn` returned, or a fitted estimator.
+    ax
+        The axes to draw on, made if None.
+    """
+    learned = _learned("plots.plot_restarts", learned)
+    found = learned.restarts
+    values = np.array([start.value for start in found], np.float64)
+    finite = np.isfinite(values)
+    ax = one(ax, (5.6, 0.9 + 0.34 * max(len(found), 3)))
+    top = values[finite].max() if finite.any() else 0.0
+    gap = np.clip(np.where(finite, top - values, FAR), 0.0, FAR)
+    at = np.arange(len(found))
+    for y, x, start in zip(at, gap, found, strict=True):
+        joined = start.status.startswith("joined")
+        colour = GREEN if x < 0.1 or joined else ORANGE
+        ax.plot([0, x], [y, y], color=GREY, lw=0.8, zorder=1)
+        ax.plot(x, y, "D" if colour == ORANGE else "o", color=colour, ms=6, zorder=2)
+        said = f"{start.steps} evaluations" if start.status == "converged" else f"{start.steps}, {start.status}"
+        ax.annotate(said, (x, y), (9, 0), textcoords="offset points", va="center", fontsize=8)
+    ax.axvline(0.0, color=ink(), lw=0.9)
+    ax.set_xscale("symlog", linthresh=1.0)
+    far = max(float(gap.max(initial=0.0)), 1.0)
+    ax.set_xlim(-0.15, far * 30)
+    ax.set_yticks(at, _labels(found))
+    ax.set_ylim(len(found) - 0.5, -0.5)
+    ax.set_xlabel("nats below the best end")
+    bare(ax)
+    return ax
+
+
+def _labels(found: Any) -> list[str]:
+    """Start 1, 2, ...; a rival model by its kernel."""
+    first, out = _kernel_name(found[0].model), []
+    for i, start in enumerate(found):
+        name = _kernel_name(start.model)
+        out.append(f"start {i + 1}" if name == first else name)
+    return out
+
+
+def _kernel_name(model: Any) -> str:
+    return " + ".join(term_names(terms(model.kernel))) if not isinstance(model.kernel, tuple) else ""
+
+
+def _learned(who: str, value: Any) -> Any:
+    found = getattr(value, "learned_", value)
+    if found is None:
+        raise fail(who, "nothing was learned", "fit with free parameters")
+    if not hasattr(found, "history") or not hasattr(found, "restarts"):
+        raise fail(who, f"got {type(value).__name__}", "give what covary.learn returned, or a fitted estimator")
+    if not found.history:
+        raise fail(who, "the history is empty", "fit again: models read from files do not keep it")
+    return found

@@ -1,0 +1,155 @@
+"""Predictions against truth, and what is left over: both from leave-one-out predictions or from arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from covary._checks import check_finite, check_positive, fail
+from covary.plots.held_out import HALF, left_out
+from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, legend, one, thinned, title
+
+FEWEST = 12  # rows for each point of a running mean
+
+
+def plot_predicted(model: Any, mean: Any = None, std: Any = None, ax: Any = None, *, name: str = "y") -> Any:
+    """Predicted against observed values, with 95 % error bars; those that miss the truth are orange.
+
+    Parameters
+    ----------
+    model
+        A fitted regressor or a posterior, of which the leave-one-out predictions are shown; or the observations y (n,).
+    mean, std
+        With y: what was predicted, and the standard deviation of a new observation; without ``std`` there are no error bars.
+    ax
+        The axes to draw on, made if None.
+    name
+        What is predicted.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> ax = plot_predicted([0.0, 1.0, 2.0], [0.1, 0.9, 3.0], [0.2, 0.2, 0.2])
+    >>> ax.get_title("left")
+    'R² 0.490, 95 % intervals hold 66.7 %'
+    >>> plt.close()
+    """
+    who, ends = "plots.plot_predicted", None
+    if mean is None:
+        found = left_out(model)
+        y, mean, ends, how = found.y, found.mean, (found.low, found.high), ", leave-one-out"
+    else:
+        (y, mean, std), how = _arrays(who, model, mean, std), ""
+        ends = None if std is None else (mean - HALF * std, mean + HALF * std)
+    ax = one(ax, (4.8, 4.4))
+    miss = np.zeros(len(y), bool) if ends is None else (y < ends[0]) | (y > ends[1])
+    shown = thinned(len(y))
+    for what, colour, mark, label in ((~miss, BLUE, "o", "95 % interval holds y"), (miss, ORANGE, "D", "it does not")):
+        rows = shown[what[shown]]
+        if not len(rows):
+            continue
+        raster, faint = len(y) > RASTER, float(np.clip(60 / len(rows), 0.12, 0.55))
+        if ends is not None:
+            ax.vlines(y[rows], ends[0][rows], ends[1][rows], color=colour, lw=0.9, alpha=faint, rasterized=raster)
+        size = dot_size(len(y)) * (0.8 if mark == "D" else 1.0)
+        named = f"{label} ({int(what.sum())})" if ends is not None else "_"
+        ax.scatter(y[rows], mean[rows], s=size, color=colour, marker=mark, lw=0, zorder=3, rasterized=raster, label=named)
+    ax.axline((y[0], y[0]), slope=1.0, color=ink(), lw=0.9, ls="--", zorder=2)
+    ax.set_xlabel(f"{name}, observed")
+    ax.set_ylabel(f"{name}, predicted{how}")
+    total = ((y - y.mean()) ** 2).sum()
+    said = [f"R² {1 - ((y - mean) ** 2).sum() / total:.3f}"] if total > 0 else []
+    said += [] if ends is None else [f"95 % intervals hold {100 * (1 - miss.mean()):.1f} %"]
+    title(ax, ", ".join(said))
+    legend(ax, loc="upper left", markerscale=(18 / dot_size(len(y))) ** 0.5)
+    bare(ax)
+    return ax
+
+
+def plot_residuals(
+    model: Any,
+    mean: Any = None,
+    std: Any = None,
+    ax: Any = None,
+    *,
+    against: Any = None,
+    name: str = "predicted",
+) -> Any:
+    """Standardised residuals, (y − mean)/std, against the predictions or anything else, with their running mean.
+
+    Scattered between the dashed lines (95 % of them) and level, if the model is right. A running mean that leaves its error
+    bars shows a trend the model has missed; a spread that grows shows noise that does. Where noise is not Gaussian they are
+    the normal quantiles of the PIT.
+
+    Parameters
+    ----------
+    model
+        A fitted regressor or a posterior, of which the leave-one-out residuals are shown; or the observations y (n,).
+    mean, std
+        With y: what was predicted, and the standard deviation of a new observation.
+    ax
+        The axes to draw on, made if None.
+    against
+        Numbers (n,) for the horizontal axis: a column of X, a time, the number of the row; the predictions by default.
+    name
+        What they are called.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> ax = plot_residuals([0.0, 1.0, 2.0], [0.1, 0.9, 3.0], [0.2, 0.2, 0.2])
+    >>> ax.collections[0].get_offsets().data[:, 1].round(1).tolist()
+    [-0.5, 0.5, -5.0]
+    >>> plt.close()
+    """
+    who = "plots.plot_residuals"
+    if mean is None:
+        found = left_out(model)
+        middle = found.pit if found.pit.ndim == 1 else found.pit.mean(1)
+        centre, z = found.mean, ndtri(np.clip(middle, 1e-15, 1 - 1e-15))
+        exact = (found.y - found.mean) / found.std
+        z = np.where(np.abs(z) > 7, exact, z) if found.pit.ndim == 1 else z  # far out the PIT has no digits left
+    else:
+        y, centre, std = _arrays(who, model, mean, std)
+        if std is None:
+            raise fail(who, "there is no std", "give the standard deviation of each prediction")
+        z = (y - centre) / std
+    at = centre if against is None else np.asarray(against, np.float64)
+    if at.shape != z.shape:
+        raise fail(who, f"against has shape {at.shape} but there are {len(z)} rows", "give one number per row")
+    ax = one(ax, (5.6, 3.6))
+    shown = thinned(len(z))
+    colours = np.where(np.abs(z[shown]) > HALF, ORANGE, BLUE)
+    raster = len(z) > RASTER
+    ax.scatter(at[shown], z[shown], s=dot_size(len(z)), c=colours, alpha=0.75, lw=0, zorder=2, rasterized=raster)
+    ax.axhline(0.0, color=GREY, lw=0.8, zorder=1)
+    for edge in (-HALF, HALF):
+        ax.axhline(edge, color=GREY, lw=0.8, ls="--", zorder=1)
+    groups = min(10, len(z) // FEWEST)
+    if groups > 1 and np.ptp(at) > 0:
+        parts = np.array_split(np.argsort(at, kind="stable"), groups)
+        x, level = (np.array([values[part].mean() for part in parts]) for values in (at, z))
+        error = np.array([HALF * z[part].std(ddof=1) / np.sqrt(len(part)) for part in parts])
+        ax.errorbar(x, level, error, color=ink(), lw=1.4, elinewidth=1.1, capsize=2, zorder=4, label="running mean, ±95 %")
+        legend(ax, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+    most = max(3.2, float(np.abs(z).max()) * 1.08)
+    ax.set_ylim(-most, most)
+    ax.set_xlabel(name)
+    ax.set_ylabel("residual / std")
+    bare(ax)
+    return ax
+
+
+def _arrays(who: str, y: Any, mean: Any, std: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Observations, predictions and their errors, checked."""
+    y, mean = (np.asarray(v, np.float64) for v in (y, mean))
+    if y.ndim != 1 or mean.shape != y.shape or not len(y):
+        raise fail(who, f"y has shape {y.shape} and mean {mean.shape}", "give one number per row in both")
+    for label, array in (("y", y), ("mean", mean)):
+        check_finite(who, label, array)
+    if std is not None:
+        std = np.broadcast_to(np.asarray(std, np.float64), y.shape)
+        check_positive(who, "std", std)
+    return y, mean, std

@@ -1,0 +1,193 @@
+"""What all pictures share: colours that everyone can tell apart, axes, names of columns, and pictures for a page."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+
+BLUE, ORANGE, GREEN, PINK, GOLD, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"  # Okabe–Ito
+COLOURS = (BLUE, ORANGE, GREEN, PINK, GOLD, SKY)
+DASHES = ("-", "--", "-.", ":")
+INK, GREY = "#222222", "#8A8A8A"  # grey: seen on white and on black
+SEQUENTIAL, UNCERTAIN, DIVERGING = "viridis", "cividis", "PuOr"  # of means, of spreads, of what has a middle
+PANEL = (3.2, 2.3)  # inches
+MOST = 4000  # points drawn; more are thinned, and the picture says so
+RASTER = 1500  # points beyond which they are pixels in a vector picture
+CURRENT = "#1b1c1d"  # the ink that :func:`svg` hands over to the page
+
+
+def ink() -> str:
+    """The colour of text and points: matplotlib's own colour of text, so that :func:`theme` governs it."""
+    import matplotlib as mpl
+    from matplotlib.colors import to_hex
+
+    found = to_hex(mpl.rcParams["text.color"])
+    return INK if found == "#000000" else found
+
+
+def theme(ink: str = "#6F6F6F", size: float = 9.0) -> Any:
+    """A context in which pictures have no background, and text and axes one colour that suits a light page and a dark one.
+
+    Parameters
+    ----------
+    ink
+        The colour of text, axes and points.
+    size
+        The size of the text, in points.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> with theme():
+    ...     _, ax = plt.subplots()
+    >>> ax.xaxis.label.get_color()
+    '#6F6F6F'
+    >>> plt.close()
+    """
+    import matplotlib as mpl
+
+    named: tuple[str, ...] = (
+        "text.color",
+        "axes.labelcolor",
+        "axes.edgecolor",
+        "axes.titlecolor",
+        "xtick.color",
+        "ytick.color",
+    )
+    clear: tuple[str, ...] = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
+    values: dict[Any, Any] = {}
+    for names, value in ((named, ink), (clear, "none")):
+        values |= dict.fromkeys(names, value)
+    values |= {"font.size": size, "axes.titlesize": size + 1, "axes.labelsize": size, "legend.fontsize": size - 0.5}
+    return mpl.rc_context(values)
+
+
+def svg(figure: Any, *, title: str, prefix: str = "") -> str:
+    """A figure drawn inside ``theme(CURRENT)`` as SVG text for a page, in the page's own text colour; the same every time.
+
+    Parameters
+    ----------
+    figure
+        The figure.
+    title
+        What it shows, for readers who do not see it.
+    prefix
+        Put before every id, so that several pictures can stand on one page.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> with theme(CURRENT):
+    ...     figure, ax = plt.subplots()
+    ...     text = svg(figure, title="empty axes", prefix="a-")
+    >>> plt.close(figure)
+    >>> 'aria-label="empty axes"' in text, "currentColor" in text, CURRENT in text
+    (True, True, False)
+    """
+    import html
+
+    import matplotlib as mpl
+
+    out = io.StringIO()
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "covary"}):
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    text = out.getvalue()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(CURRENT, "currentColor")
+    text = re.sub(r'\bid="', f'id="{prefix}', text)
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", text)
+    label = html.escape(title, quote=True)
+    return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1).strip()
+
+
+# axes -----------------------------------------------------------------------------------------------------------
+
+
+def one(ax: Any, size: tuple[float, float] = (5.6, 3.8)) -> Any:
+    """The axes to draw on, made if None."""
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+
+
+def several(
+    who: str, ax: Any, count: int, *, panel: tuple[float, float] = PANEL, wide: int | None = None, **options: Any
+) -> np.ndarray:
+    """So many axes as a flat array: those that are given (as many at least), or new ones in rows."""
+    import matplotlib.pyplot as plt
+
+    if ax is not None:
+        given = np.ravel(np.asarray(ax, dtype=object))
+        if len(given) < count:
+            raise fail(who, f"got {len(given)} axes", f"give {count}, or none")
+        return given[:count]
+    wide = wide or (count if count < 4 else 2 if count == 4 else 3)
+    tall = -(-count // wide)
+    size = (max(panel[0] * wide, 4.4), max(panel[1] * tall, 2.6))
+    made = plt.subplots(tall, wide, figsize=size, layout="constrained", squeeze=False, **options)[1].ravel()
+    for spare in made[count:]:
+        spare.remove()
+    return made[:count]
+
+
+def bare(ax: Any) -> None:
+    """No frame at the top and the right."""
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def legend(ax: Any, **options: Any) -> None:
+    """A legend without a frame, where there is something to name."""
+    if ax.get_legend_handles_labels()[1]:
+        ax.legend(**{"frameon": False, "fontsize": 8.5, "handlelength": 1.6} | options)
+
+
+def title(ax: Any, text: str) -> None:
+    """A short title at the left."""
+    ax.set_title(text, fontsize=9.5, loc="left")
+
+
+# points and names -----------------------------------------------------------------------------------------------
+
+
+def point_size(rows: int) -> float:
+    """The area of a data point: smaller where there are many."""
+    return float(np.clip(900 / rows, 3.5, 26))
+
+
+def dot_size(rows: int) -> float:
+    """The area of a point in a cloud of rows."""
+    return float(np.clip(1800 / rows, 4, 18))
+
+
+def thinned(rows: int, key: int = 0) -> np.ndarray:
+    """Which rows to draw: all, or so many by chance."""
+    if rows <= MOST:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(key).choice(rows, MOST, replace=False))
+
+
+def column_name(names: Any, i: int) -> str:
+    """What the i-th input is called."""
+    return str(names[i]) if names is not None else f"x{i}"
+
+
+def spaced(values: np.ndarray, points: int, margin: float) -> np.ndarray:
+    """So many points over the range of the values, and a share of it further on either side."""
+    low, high = float(values.min()), float(values.max())
+    pad = margin * (high - low or 1.0)
+    return np.linspace(low - pad, high + pad, points)
+
+
+def posteriors(who: str, model: Any) -> list[Any]:
+    """The posteriors inside: of a posterior itself, of an estimator, of each class against the rest."""
+    if hasattr(model, "estimators_"):
+        return [part.posterior_ for part in model.estimators_]
+    found = getattr(model, "posterior_", model)
+    if not (hasattr(found, "solved") and hasattr(found, "data")):
+        raise fail(who, f"got {type(model).__name__}", "give a fitted estimator or a posterior")
+    return [found]
