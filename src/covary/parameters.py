@@ -111,7 +111,8 @@ def _join(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 
-def _children(module: Module, prefix: str) -> Iterator[tuple[dataclasses.Field[Any], str, Any]]:
+def children(module: Module, prefix: str) -> Iterator[tuple[dataclasses.Field[Any], str, Any]]:
+    """Every field that is not structure, with the path of what is inside it and its value."""
     own, ordered = _layout(type(module))
     for f, transparent in ordered:
         value: Any = getattr(module, f.name)
@@ -140,7 +141,7 @@ def parameters(module: Module, prefix: str = "") -> dict[str, Parameter]:
     ['0.variance', '0.lengthscale', '1.lengthscale', '1.period']
     """
     found: dict[str, Parameter] = {}
-    for f, name, value in _children(module, prefix):
+    for f, name, value in children(module, prefix):
         space = f.metadata.get("set")
         if space is not None and isinstance(value, dict):
             for key, item in value.items():
@@ -162,7 +163,7 @@ def rebuild(module: Any, change: Callable[[str, Any, Mark], tuple[Any, Mark]], p
     marks = dict(module._marks)
     for f in dataclasses.fields(module):
         object.__setattr__(copy, f.name, getattr(module, f.name))
-    for f, name, value in _children(module, prefix):
+    for f, name, value in children(module, prefix):
         if isinstance(value, dict):
             new: Any = {}
             for key, item in value.items():

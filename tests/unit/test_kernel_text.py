@@ -301,3 +301,8 @@ def test_columns_print_as_text_that_reads_back():
     kernel = Columns(2.0 * Matern52([1.0, 2.0]), columns=(2, 0))
     assert repr(kernel) == "Columns(2.0 * Matern52(lengthscale=[1.0, 2.0]), columns=[2, 0])"
     assert parse(repr(kernel)) == kernel
+
+
+@pytest.mark.parametrize(("name", "meant"), [("RBF", "SquaredExponential"), ("SE", "SquaredExponential")])
+def test_other_names_of_the_field(name: str, meant: str) -> None:
+    assert repr(parse(f"2*{name}(lengthscale=3)")) == repr(parse(f"2*{meant}(lengthscale=3)"))

@@ -94,7 +94,7 @@ CATALOGUE: dict[str, Any] = {
     )
 }
 FIELDS = {field.__name__: field for field in (GaussianField, FunctionField)}  # what a kernel may vary with
-ALIASES = {"OrnsteinUhlenbeck": Matern12}
+ALIASES = {"OrnsteinUhlenbeck": Matern12, "RBF": SquaredExponential, "SE": SquaredExponential}
 INNER = ("kernel", "before", "after")  # where a kernel stands inside another
 MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
 

@@ -7,21 +7,47 @@ part of its own.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from covary.data import Data
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
-from covary.kernels.combine import Columns, Function
+from covary.kernels.combine import Columns
 from covary.kernels.dot_product import Linear, Polynomial
-from covary.kernels.nonstationary import NeuralNetwork, Wiener
+from covary.kernels.isotropic import PiecewisePolynomial, SquaredExponentialMixture
+from covary.kernels.metric import FactorMetric
+from covary.kernels.networks import ArcCosine, TanhNetwork
+from covary.kernels.nonstationary import NeuralNetwork
 from covary.kernels.periodic import Cosine, Periodic
+from covary.kernels.spectral import Periodised, SpectralMixture
+from covary.kernels.sphere import OnSphere
 from covary.kernels.stationary import AbstractStationary
+from covary.kernels.varying import ChangePoint, ModulatedSquaredExponential
+from covary.kernels.warped import Mapped, Warped
 from covary.likelihoods.gaussian import Gaussian
-from covary.parameters import parameters, rebuild
+from covary.parameters import children, parameters, rebuild
 
+ELSEWHERE = (Mapped, Warped, OnSphere, FactorMetric, Periodised)  # inside which scales are others
 SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
+
+
+class Column(NamedTuple):
+    """Where the columns lie and how far they reach: standard deviations, ranges and middles."""
+
+    scale: np.ndarray
+    span: np.ndarray
+    middle: np.ndarray
+
+    @staticmethod
+    def of(data: Data) -> Column:
+        """Those of data."""
+        x = np.asarray(data.X.x, np.float64)
+        return Column(column_scales(data), np.ptp(x, axis=0), (x.min(0) + x.max(0)) / 2)
+
+    def take(self, columns: np.ndarray) -> Column:
+        """Some of them."""
+        return Column(*(each[columns] for each in self))
 
 
 def column_scales(data: Data) -> np.ndarray:
@@ -74,23 +100,28 @@ def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
 
 
 def _owners(kernel: Any, path: str, columns: np.ndarray) -> list[tuple[str, AbstractKernel, np.ndarray]]:
-    """Every leaf kernel with the path its parameters are under and the columns it sees."""
+    """Every kernel inside that has numbers of its own, with the path they are under and the columns it sees.
+
+    What is inside a kernel that changes the inputs (a map, a sphere) is left out: the columns' scales mean nothing there.
+    """
     if isinstance(kernel, tuple):
         return [item for i, k in enumerate(kernel) for item in _owners(k, f"{path}.{i}", columns)]
-    if isinstance(kernel, Sum | Product):
-        parts = kernel.terms if isinstance(kernel, Sum) else kernel.factors
-        return [item for i, part in enumerate(parts) for item in _owners(part, f"{path}.{i}", columns)]
-    if isinstance(kernel, Scaled | Power | Columns):
-        inner = columns[list(kernel.columns)] if isinstance(kernel, Columns) else columns
-        return _owners(kernel.kernel, _below(kernel, path), inner)
-    return [(path, kernel, columns)]
+    found = [] if isinstance(kernel, Sum | Product | Scaled | Power | Columns) else [(path, kernel, columns)]
+    if isinstance(kernel, ELSEWHERE):
+        return found
+    inner = columns[list(kernel.columns)] if isinstance(kernel, Columns) else columns
+    for _, below, value in children(kernel, path):
+        if isinstance(value, tuple) and value and isinstance(value[0], AbstractKernel):
+            found += [item for i, part in enumerate(value) for item in _owners(part, f"{below}.{i}", inner)]
+        elif isinstance(value, AbstractKernel):
+            found += _owners(value, below, inner)
+    return found
 
 
 def starting_values(model: Any, data: Data) -> Any:
     """The model with every free parameter at its natural scale for these data; fixed ones keep their values."""
     seen = working(model, data)
-    x_scale, y_scale = column_scales(data), target_scale(seen)
-    x_range = np.ptp(np.asarray(data.X.x, np.float64), axis=0)
+    y_scale, columns = target_scale(seen), Column.of(data)
     values: dict[str, Any] = {}
     kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
     levels = model.likelihood.latent_levels(y_scale)
@@ -100,8 +131,8 @@ def starting_values(model: Any, data: Data) -> Any:
         for rank, term in enumerate(terms):
             path = root if len(terms) == 1 else f"{root}.{rank}"
             shrink = SHRINK**-rank
-            for at, owner, columns in _owners(term, path, np.arange(data.X.columns)):
-                values |= {f"{at}.{name}": v for name, v in _natural(owner, x_scale[columns], x_range[columns], shrink).items()}
+            for at, owner, seen_by in _owners(term, path, np.arange(data.X.columns)):
+                values |= {f"{at}.{name}": v for name, v in _natural(owner, columns.take(seen_by), shrink).items()}
             for name, parameter in parameters(term, path).items():
                 if name.endswith("variance"):
                     values[name] = levels[which] ** 2 * shrink * np.ones_like(parameter.value)
@@ -122,22 +153,40 @@ def starting_values(model: Any, data: Data) -> Any:
     return rebuild(model, change)
 
 
-def _natural(kernel: AbstractKernel, scale: np.ndarray, span: np.ndarray, shrink: float) -> dict[str, Any]:
-    """Natural values of one leaf kernel's parameters."""
-    many = np.sqrt(len(scale))
+def _natural(kernel: AbstractKernel, x: Column, shrink: float) -> dict[str, Any]:
+    """Natural values of one kernel's own parameters."""
+    many, span = np.sqrt(len(x.scale)), np.where(x.span > 0, x.span, 1.0)
 
     def fit(value: Any, like: Any) -> Any:
         return value if np.ndim(like) else float(np.exp(np.mean(np.log(value))))
 
-    if isinstance(kernel, AbstractStationary):
-        return {"lengthscale": fit(scale * many * shrink, kernel.lengthscale), "alpha": 1.0}
-    if isinstance(kernel, Periodic):
-        return {"lengthscale": many, "period": fit(np.where(span > 0, span, 1.0) / 4 * shrink**0.5, kernel.period)}
-    if isinstance(kernel, Cosine):
-        return {"period": fit(np.where(span > 0, span, 1.0) / 4 * shrink**0.5, kernel.period)}
-    if isinstance(kernel, Linear | Polynomial | NeuralNetwork):
-        return {"lengthscale": fit(scale * many, kernel.lengthscale), "bias": 1.0}
-    assert isinstance(kernel, Wiener | Function | AbstractKernel)
+    match kernel:
+        case PiecewisePolynomial():  # zero beyond its length-scale
+            return {"lengthscale": fit(3 * x.scale * many * shrink, kernel.lengthscale)}
+        case AbstractStationary():
+            return {"lengthscale": fit(x.scale * many * shrink, kernel.lengthscale), "alpha": 1.0}
+        case Periodic():
+            return {"lengthscale": many, "period": fit(span / 4 * shrink**0.5, kernel.period)}
+        case Cosine():
+            return {"period": fit(span / 4 * shrink**0.5, kernel.period)}
+        case Periodised():  # the kernel inside begins at a quarter of the period
+            period = fit(span / 4 * shrink**0.5, kernel.period)
+            return {"period": period, "lengthscale": period / 4}
+        case Linear() | Polynomial() | NeuralNetwork() | TanhNetwork() | ArcCosine():
+            return {"lengthscale": fit(x.scale * many, kernel.lengthscale), "bias": 1.0}
+        case FactorMetric():  # the factors' own share is as large as that of the columns
+            own = kernel.loadings / np.maximum(np.linalg.norm(kernel.loadings, axis=0), 1e-300)
+            return {"lengthscale": fit(x.scale * many, kernel.lengthscale), "loadings": own / (x.scale * many)[:, None]}
+        case ModulatedSquaredExponential():
+            return {"width": fit(x.scale * many, kernel.width), "spread": fit(3 * x.scale * many, kernel.spread)}
+        case SquaredExponentialMixture():
+            ranks = np.arange(len(kernel.lengthscales))
+            return {"lengthscales": fit(x.scale, 0.0) * many * shrink * SHRINK**-ranks}
+        case SpectralMixture():  # a slow wave, then ones of two, four, ... periods over the data
+            ranks = np.arange(len(kernel.weights)).reshape(-1, *[1] * (np.ndim(kernel.means) - 1))
+            return {"means": ranks * 2 / span, "scales": np.ones_like(kernel.scales) / (2 * np.pi * x.scale * many * shrink)}
+        case ChangePoint():
+            return {"at": x.middle[kernel.column], "width": span[kernel.column] / 20}
     return {}
 
 
