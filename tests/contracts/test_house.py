@@ -27,6 +27,7 @@ ORDER = [
     "optimise.quasi_newton",
     "optimise",
     "data",
+    "kernels.series",
     "kernels.distance",
     "kernels.host",
     "kernels.tiles",

@@ -21,7 +21,8 @@ from covary._module import static
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import rounding_floor, scaled_square
-from covary.kernels.matern import MOST_ORDER, check_one_number, horner
+from covary.kernels.matern import MOST_ORDER, check_one_number
+from covary.kernels.series import horner
 from covary.kernels.stationary import AbstractStationary, root
 from covary.parameters import positive
 

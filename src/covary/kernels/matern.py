@@ -32,6 +32,7 @@ from covary._module import static
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import rounding_floor, scaled_square
+from covary.kernels.series import horner
 from covary.kernels.stationary import AbstractStationary, Matern12, root
 from covary.parameters import positive
 
@@ -41,14 +42,6 @@ OCTAVES, PER_OCTAVE, TOP = 12, 4, 6  # nodes u = 2⁶, 2^(6 − 1/4), …: e⁻�
 SMOOTH, NODES, AT_ONCE, NOTHING = 10.0, 40, 8, 37.0  # from this ν on, so many nodes where the density is above e⁻³⁷ of its peak
 MOST_ORDER = 50
 LOG_U = math.log(2) * (TOP - np.arange(OCTAVES * PER_OCTAVE) / PER_OCTAVE)
-
-
-def horner(coefficients: Any, x: Any) -> Any:
-    """The polynomial with these coefficients, the constant first."""
-    total = coefficients[-1] + 0 * x
-    for c in reversed(range(len(coefficients) - 1)):
-        total = total * x + coefficients[c]
-    return total
 
 
 def _expm1_over(y: Any) -> Any:

@@ -23,32 +23,11 @@ from covary._module import static
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import square_distance
-from covary.kernels.matern import horner
+from covary.kernels.series import arcsine
 from covary.kernels.structure import settled
 from covary.parameters import positive
 
 MOST_TERMS = 24
-# arcsin x = x + x P(x²)/Q(x²) for |x| ≤ 1/2, to 2⁻⁵⁸ (the coefficients of fdlibm's e_asin.c); XLA's own is ten times slower
-_P = (1.66666666666666657415e-01, -3.25565818622400915405e-01, 2.01212532134862925881e-01, -4.00555345006794114027e-02)
-_P = (*_P, 7.91534994289814532176e-04, 3.47933107596021167570e-05)
-_Q = (1.0, -2.40339491173441421878, 2.02094576023350569471, -6.88283971605453293030e-01, 7.70381505559019352791e-02)
-
-
-@jax.custom_jvp
-def arcsine(x: Any) -> Any:
-    """The arcsine by a rational function, for the many per entry that a mixture of units needs."""
-    size = jnp.abs(x)
-    large = size > 0.5
-    y = jnp.where(large, 0.5 * (1 - size), x * x)
-    r = jnp.where(large, jnp.sqrt(y), size)
-    small = r + r * y * horner(_P, y) / horner(_Q, y)
-    return jnp.copysign(jnp.where(large, 0.5 * jnp.pi - 2 * small, small), x)
-
-
-@arcsine.defjvp
-def _arcsine_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
-    (x,), (dx,) = primals, tangents
-    return arcsine(x), dx / jnp.sqrt((1 - x) * (1 + x))
 
 
 @cache

@@ -11,6 +11,7 @@ import numpy as np
 from covary._checks import fail
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
+from covary.kernels.series import arcsine
 from covary.parameters import positive
 
 
@@ -58,11 +59,11 @@ class NeuralNetwork(AbstractKernel):
             return tilde / jnp.sqrt(1 + self._self(V))[:, None]
 
         most = 1 - jnp.finfo(X.x.dtype).eps  # rounding may carry the product past one, where arcsine ends
-        return 2 / jnp.pi * jnp.arcsin(jnp.clip(unit(X) @ unit(Z).T, -most, most))
+        return 2 / jnp.pi * arcsine(jnp.clip(unit(X) @ unit(Z).T, -most, most))
 
     def block_diag(self, X: Inputs) -> Any:
         own = self._self(X)
-        return 2 / jnp.pi * jnp.arcsin(jnp.minimum(own / (1 + own), 1 - jnp.finfo(X.x.dtype).eps))
+        return 2 / jnp.pi * arcsine(jnp.minimum(own / (1 + own), 1 - jnp.finfo(X.x.dtype).eps))
 
 
 class Wiener(AbstractKernel):

@@ -19,8 +19,8 @@ from covary._module import child, static
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import square_distance
-from covary.kernels.networks import arcsine
 from covary.kernels.processes import power
+from covary.kernels.series import arcsine
 from covary.kernels.structure import settled, written
 from covary.parameters import positive, unit_interval
 
