@@ -120,18 +120,24 @@ def test_missing_rows_are_dropped_when_asked(call: Call, tmp_path: Path) -> None
     cells[3][0], cells[5][2] = "", "NA"
     write(tmp_path / "t.csv", cells)
     said = error(call("fit", "t.csv", "--target", "y"), 3)
-    assert "column 'x' of 't.csv' has no value on line 4 (1 missing in this column, 2 rows with a gap in all)" in said
+    assert "column 'x' of 't.csv' has no value on line 4 (1 missing in this column); leave such rows out" in said
+    assert "--missing drop, impute or indicator" in said
     result = call("fit", "t.csv", "--target", "y", "--drop-missing")
     assert "23 rows, 2 left out for missing values" in result.stdout
 
 
 def test_text_columns_say_what_to_do(call: Call, tmp_path: Path) -> None:
-    cells = [[*row, "a street" if i else "the street"] for i, row in enumerate(waves())]
+    cells = [[*row, f"{i} Elm" if i else "the street"] for i, row in enumerate(waves())]
     write(tmp_path / "t.csv", cells)
     said = error(call("fit", "t.csv", "--target", "y"), 3)
-    assert "column 'the street' of 't.csv' holds text ('a street' on line 2" in said
-    assert "--ignore 'the street'." in said
+    assert "column 'the street' of 't.csv' holds 25 different texts in 25 rows, such as '1 Elm': names" in said
+    assert "leave it out with --ignore 'the street'" in said
     assert call("fit", "t.csv", "--target", "y", "--ignore", "the street", "-q").exit_code == 0
+    cells[9][3] = "12.5"
+    write(tmp_path / "t.csv", [[*row[:3], "1.5" if i % 9 else "n.a."] for i, row in enumerate(cells)])
+    said = error(call("fit", "t.csv", "--target", "y"), 3)
+    assert "column 'n.a.' of 't.csv' holds text among numbers ('n.a.' on line 10, 2 such entries in all)" in said
+    assert "say --categories n.a., or leave the column out with --ignore n.a." in said
 
 
 def test_kernels(call: Call, tmp_path: Path) -> None:
@@ -221,3 +227,16 @@ def test_out_of_time_still_gives_a_model(call: Call, tmp_path: Path) -> None:
     found = json.loads(call("fit", "t.csv", "-t", "y", "--max-time", 0, "--json").stdout)
     assert found["status"] == "out of time"
     covary.load(tmp_path / "t.covary")
+
+
+def test_another_objective(call: Call, tmp_path: Path) -> None:
+    path = write(tmp_path / "t.csv", waves())
+    assert call("fit", path, "--target", "y", "--objective", "loo", "--quiet", "--save-config", "t.toml").exit_code == 0
+    frame = pd.read_csv(path)
+    own = covary.GPRegressor(objective="loo", random_state=0).fit(frame[["x", "z"]], frame["y"])
+    new = pd.DataFrame({"x": [0.5, 2.0], "z": [0.0, 1.0]})
+    np.testing.assert_array_equal(covary.load(tmp_path / "t.covary").predict(new), own.predict(new))
+    assert 'objective = "loo"' in (tmp_path / "t.toml").read_text()
+    pd.DataFrame({"x": range(20), "n": [0, 1, 2, 3, 4] * 4}).to_csv(tmp_path / "c.csv", index=False)
+    said = error(call("fit", "c.csv", "--target", "n", "--objective", "loo"), 2)
+    assert "--objective loo goes with Gaussian noise" in said

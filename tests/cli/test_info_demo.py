@@ -23,7 +23,7 @@ def test_a_table(call: Call, tmp_path: Path) -> None:
     write(tmp_path / "t.csv", cells, ";")
     result = call("info", "t.csv")
     assert result.exit_code == 0, result.output
-    for words in ("rows", "3, 2 with a missing value", "semicolons", "true or false", "[red]a", "numbers", "text"):
+    for words in ("rows", "3, 2 with a missing value", "semicolons", "true or false", "[red]a", "numbers", "categories"):
         assert words in result.stdout
     found = json.loads(call("info", "t.csv", "--json").stdout, parse_constant=pytest.fail)
     by_name = {c["name"]: c for c in found["columns"]}
@@ -37,7 +37,7 @@ def test_a_table(call: Call, tmp_path: Path) -> None:
         "least": 0.5,
         "most": 2.5,
     }
-    assert (by_name["name"]["type"], by_name["name"]["usable"], by_name["gap"]["missing"]) == ("text", False, 2)
+    assert (by_name["name"]["type"], by_name["name"]["usable"], by_name["gap"]["missing"]) == ("categories", True, 2)
 
 
 def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:
@@ -78,6 +78,11 @@ def test_a_model(call: Call, tmp_path: Path) -> None:
         "data": "t.csv",
         "rows": 25,
         "rows dropped": 0,
+        "rows without target": 0,
+        "ignored": [],
+        "missing": "refuse",
+        "categories": [],
+        "seasonality": [],
         "noise column": None,
         "weight column": None,
         "size column": None,

@@ -133,7 +133,7 @@ def test_stdin_and_a_model_without_names(call: Call, tmp_path: Path, fitted: Pat
         (["one.covary", "short.csv"], 3, "has no column 'z'; its columns are 'x', 'y'."),
         (["one.covary", "other.csv"], 3, "lacks 2 of the 2 input columns of 'one.covary': 'x', 'z'; add them."),
         (["one.covary", "none.csv"], 3, "there is no file"),
-        (["one.covary", "new.csv", "--out", "p.xlsx"], 2, "names no table format"),
+        (["one.covary", "new.csv", "--out", "p.doc"], 2, "names no table format"),
         (["one.covary", "new.csv", "--out", "p.parquet.gz"], 2, "compressed inside"),
         (["one.covary", "new.csv", "--out", "no/p.csv"], 2, "does not exist"),
         (["one.covary", "new.csv", "--out", "new.csv"], 2, "also what is read"),

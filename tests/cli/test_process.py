@@ -47,7 +47,7 @@ def test_where_only_plain_letters_are_known(shell: Shell, tmp_path: Path, fitted
 
 
 def test_a_fault_in_the_data(shell: Shell, tmp_path: Path) -> None:
-    write(tmp_path / "t.csv", [["größe", "y"], ["süß\x07", 1]])
+    write(tmp_path / "t.csv", [["größe", "y"], ["süß\x07", 1], *[[f"name {i}", i] for i in range(8)]])
     done = shell("fit", "t.csv", "-t", "y", env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 3
     assert done.stdout == b""

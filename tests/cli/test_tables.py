@@ -146,7 +146,7 @@ def test_faults_are_one_sentence(tmp_path: Path, data: str | bytes, said: str) -
     ("name", "said"),
     [
         ("none.csv", "there is no file"),
-        ("t.xlsx", "suffix '.xlsx', which is not read; give .csv"),
+        ("t.doc", "suffix '.doc', which is not read; give .csv"),
         ("folder.csv", "is a folder"),
         ("t.parquet", "is empty"),
         ("u.parquet", "damaged or no Parquet"),

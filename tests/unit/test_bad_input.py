@@ -42,7 +42,7 @@ def frame(**columns: object) -> pd.DataFrame:
 
 
 REFUSED = {
-    "NaN in X": (put(np.nan), Y, r"GPRegressor: X is NaN at row 4, column 1; drop these rows or fill them\."),
+    "NaN in X": (put(np.nan), Y, r"GPRegressor: X is NaN at row 4, column 1; drop these rows or fill them, or say how with missing="),
     "inf in X": (put(np.inf), Y, "X is inf at row 4, column 1"),
     "huge X": (put(1e200), Y, "X is 1e[+]200 at row 4, column 1; rescale it"),
     "a column that hardly varies": (X * [1.0, 1e-80, 1.0], Y, r"column 1 of X varies by only .*e-80; rescale it"),
@@ -51,9 +51,10 @@ REFUSED = {
     "NaN in y": (X, np.where(np.arange(20) == 7, np.nan, Y), "y is NaN at row 7;"),
     "NaN in the second output": (X, np.column_stack([Y, np.where(np.arange(20) == 7, np.nan, Y)]), "row 7, column 1"),
     "text": (put("tall"), Y, r"X holds text \('tall' at row 4, column 1\); encode it as numbers, or leave it out"),
-    "text column": (frame(c=["x"] * 20), Y, r"column 'c' of X holds text \('x' at row 0\)"),
-    "polars text": (pl.DataFrame({"a": X[:, 0], "c": ["x"] * 20}), Y, "column 'c' of X holds text"),
-    "dates": (frame(c=pd.date_range("2020", periods=20)), Y, "column 'c' of X holds dates; turn it into numbers"),
+    "text among numbers": (frame(c=["x"] + ["1.5"] * 19), Y, r"column 'c' of X holds text among numbers \('x' at row 0\)"),
+    "polars names": (pl.DataFrame({"a": X[:, 0], "c": [f"n{i}" for i in range(20)]}), Y, "names rather than categories"),
+    "lists in a frame": (frame(c=[[1]] * 20), Y, r"column 'c' of X holds list \('\[1\]' at row 0\)"),
+    "dates in an array": (np.array([["2020-01-01"]] * 20, "datetime64[D]"), Y, "X holds dates; turn them into numbers"),
     "text in y": (X, ["cat"] * 20, r"y holds text \('cat' at row 0\)"),
     "missing of pandas": (frame(c=pd.array([1, None] * 10, dtype="Int64")), Y, "X is NaN at row 1, column 'c'"),
     "two columns of one name": (pd.DataFrame(X[:, :2], columns=["a", "a"]), Y, "two columns of X are called 'a'"),

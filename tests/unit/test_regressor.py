@@ -403,7 +403,7 @@ def test_the_summary_marks_what_is_fixed_and_what_is_at_its_bound() -> None:
         ("fixed(bounded(1.0, 0.5, 2.0)) * Matern52() + 3.0", "Matern52() + Constant()"),
         ("2.0 * (Matern52() + fixed(3.0) * Periodic()) * Linear()", "(Matern52() + Periodic()) * Linear()"),
         ("4.0 * Linear() ** 3 * Matern52()", "Linear() ** 3 * Matern52()"),
-        ("Columns(Matern52(), columns=[0, 2])", "Columns(Matern52(), columns 0, 2)"),
+        ("Columns(Matern52(), columns=[0, 2])", "Matern52().on(0, 2)"),
     ],
 )
 def test_the_summary_writes_the_kernel_without_its_numbers(kernel: str, short: str) -> None:

@@ -16,6 +16,7 @@ from covary.cli.doors import BadUsage, NoAnswer, sentence
 from covary.cli.facts import likelihood_name
 from covary.cli.progress import Bar
 from covary.cli.tables import Frame, Table, is_text, shown
+from covary.data import Inputs
 
 CHUNK = 10_000  # rows predicted between two looks at the clock
 PARTS = ("mean", "std", "lower", "upper")
@@ -57,6 +58,10 @@ class Question:
                 raise NoAnswer(sentence(error)) from None
             self.progress.at("predicting", min(1.0, (start + CHUNK) / rows), time.perf_counter() - began)
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
+
+    def part(self, rows: slice) -> Inputs:
+        """Some rows as the numbers the kernels see."""
+        return Inputs(self.values.iloc[rows].to_numpy(np.float64))
 
     def truth(self, name: str) -> np.ndarray | None:
         """The known values of a target of numbers, NaN where there is none; None if the table does not hold it."""
@@ -103,8 +108,8 @@ def measurements(q: Question) -> Answer:
     from scipy.special import ndtri
 
     def ask(rows: slice, latent: bool) -> list[np.ndarray]:
-        part = q.values.iloc[rows]
-        return [np.reshape(a, (len(part), -1)) for a in q.estimator.predict(part, return_std=True, latent=latent)]
+        part = q.part(rows)
+        return [np.reshape(a, (part.rows, -1)) for a in q.estimator.predict(part, return_std=True, latent=latent)]
 
     mean, std = q.in_parts(lambda rows: ask(rows, q.latent))
     if not np.isfinite(std).all():
@@ -135,7 +140,7 @@ def others(q: Question, scored: bool) -> Answer:
     ends = [float(ndtri(0.5 - q.level / 2)), float(ndtri(0.5 + q.level / 2))]
 
     def ask(rows: slice) -> list[np.ndarray]:
-        found = post.predict(q.values.iloc[rows].to_numpy(), size=None if q.size is None else q.size[rows])
+        found = post.predict(q.part(rows), size=None if q.size is None else q.size[rows])
         f, seen = found.f, can_be[rows]
         mean, std = (f.mean, f.std) if f.mean.ndim == 1 else (f.mean[:, 0], f.std[:, 0])  # of noise that varies, the function
         log_prob = np.full(len(mean), np.nan)
@@ -172,7 +177,7 @@ def classes(q: Question) -> Answer:
     known_classes, name = q.estimator.classes_, q.targets[0]
 
     def ask(rows: slice) -> list[np.ndarray]:
-        part = q.values.iloc[rows]
+        part = q.part(rows)
         p = q.estimator.predict_proba(part)
         return [p, *q.estimator.predict_latent(part, return_std=True)] if q.latent else [p]
 

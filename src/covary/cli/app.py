@@ -65,17 +65,24 @@ def fit(
     noise_column: o.NoiseColumn = None,
     weight_column: o.WeightColumn = None,
     size_column: o.SizeColumn = None,
+    categories: o.Categories = None,
+    missing: o.Missing = o.MissingChoice.refuse,
     drop_missing: o.DropMissing = False,
     likelihood: o.Likelihood = o.LikelihoodChoice.auto,
     inference: o.Inference = o.InferenceChoice.auto,
     link: o.Link = None,
     method: o.Method = o.MethodChoice.auto,
+    objective: o.Objective = o.ObjectiveChoice.evidence,
     kernel: o.Kernel = None,
+    seasonality: o.Seasonality = None,
     restarts: o.Restarts = None,
     seed: o.Seed = 0,
     max_time: o.MaxTime = None,
     checkpoint: o.Checkpoint = None,
     out: o.ModelOut = None,
+    predictions: o.Predictions = None,
+    config: o.Config = None,
+    save_config: o.SaveConfig = None,
     error_bars: o.ErrorBars = o.ErrorBarsChoice.auto,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
@@ -84,10 +91,11 @@ def fit(
     """Learn from a table and write a model file.
 
     Every column but the target is an input unless --inputs or --ignore say
-    otherwise; inputs are numbers or true/false. The target may also be a class
-    (text, true/false, or two different whole numbers such as 0 and 1): the model
-    then gives the probability of every class. Small whole numbers from 0 up are
-    taken for counts. What the target is taken for is said, and --likelihood
+    otherwise; inputs are numbers, true/false, dates (2024-12-31) or categories
+    (text). Rows without a target are not learned from. The target may also be a
+    class (text, true/false, or two different whole numbers such as 0 and 1): the
+    model then gives the probability of every class. Small whole numbers from 0 up
+    are taken for counts. What the target is taken for is said, and --likelihood
     takes it for something else.
     """
     with door(debug) as run:
@@ -101,7 +109,9 @@ def fit(
             out=out,
             inputs=inputs or [],
             ignore=ignore or [],
-            asked=Asked(likelihood.value, inference.value, None if link is None else link.value, method.value),
+            asked=Asked(
+                likelihood.value, inference.value, None if link is None else link.value, method.value, objective.value
+            ),
             kernel=kernel,
             noise_column=noise_column,
             weight_column=weight_column,
@@ -114,6 +124,12 @@ def fit(
             restarts=restarts,
             as_json=as_json,
             quiet=quiet,
+            missing=missing.value,
+            categories=categories or [],
+            seasonality=seasonality or [],
+            predictions=predictions,
+            save_config=save_config,
+            config=config,
         )
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from covary.cli.doors import BadData, BadUsage
+from covary._checks import CovaryError
+from covary.cli.doors import BadData, BadUsage, sentence
 from covary.cli.tables import Column, Frame, Table, is_text, shown
 
 
@@ -95,6 +96,81 @@ def choose(
     return Roles(chosen, chosen_targets, noise, weight, size)
 
 
+# inputs of every kind ---------------------------------------------------------------------------------------------
+def input_frame(
+    table: Table,
+    names: Sequence[str],
+    *,
+    kinds: Mapping[str, str] | None = None,
+    categories: Collection[str] = (),
+    ignorable: Collection[str] = (),
+) -> Frame:
+    """The inputs as a model reads them: numbers, true/false, dates or texts that are categories, gaps as they are.
+
+    ``kinds`` says what each column held in fit; ``categories`` are to be taken for such whatever they hold.
+    """
+    import pandas as pd
+
+    if not len(table.frame):
+        raise BadData(f"{table.name!r} has column names but no rows; give at least one.")
+    taken = {}
+    for name in names:
+        column, kind = table.frame[name], None if kinds is None else kinds.get(name)
+        if kinds is None and column.isna().all():
+            raise BadData(f"column {shown(name)} of {table.name!r} is empty; {_or('fill it', name, ignorable)}.")
+        if name in categories:
+            kind = "category"
+        if kind is None and not is_text(column):
+            taken[name] = column
+        elif kind == "number":
+            taken[name] = _numeric(table, name, column, ignorable) if is_text(column) else column
+        else:
+            taken[name] = _cells(table, name, column, kind, ignorable, declared=name in categories)
+    frame = pd.DataFrame(taken, index=table.frame.index)
+    numeric = [name for name in names if frame[name].dtype.kind in "iuf"]
+    _check_size(table, frame[numeric].fillna(0.0), np.ones(len(frame), bool))
+    return frame
+
+
+def _cells(table: Table, name: str, column: Column, kind: str | None, ignorable: Collection[str], *, declared: bool) -> Column:
+    """A column of text, dates or objects as what it holds."""
+    import pandas as pd
+
+    from covary.estimators.cells import BOOLEAN, CATEGORY, NUMBER, check_names, read_cells
+
+    who, what = "covary", f"column {name!r} of X"
+    column = column.map(lambda v: " ".join(v.split()) if isinstance(v, str) else v, na_action="ignore")
+    try:
+        cells = read_cells(who, what, column, kind)
+        if cells.kind == CATEGORY and kind is None:
+            check_names(who, what, [v for v in cells.values if v is not None])
+    except CovaryError as error:
+        text = sentence(error).removeprefix(f"{who}: ")
+        text = re.sub(r"\bat row (\d+)", lambda m: table.where(int(m[1])), text).replace(" of X ", f" of {table.name!r} ", 1)
+        option = f"with --ignore {shlex.quote(name)}"
+        text = text.replace("leave it out", f"leave it out {option}" if name in ignorable else "leave it out")
+        say = f"say --categories {shlex.quote(name)}"
+        other = f"{say}, or leave the column out {option}" if name in ignorable else say
+        text = text.replace("make the column categorical", other).replace("make it categorical", say)
+        raise BadData(text) from None
+    values: Any = cells.values
+    if cells.kind == BOOLEAN:
+        values = pd.array([None if np.isnan(v) else bool(v) for v in values], dtype="boolean")
+    elif cells.kind == CATEGORY:
+        texts = pd.Series(values, dtype=object)
+        values = pd.Categorical(texts, sorted(texts.dropna().unique())) if declared else texts.to_numpy()
+    elif cells.kind != NUMBER and cells.aware:
+        values = pd.Series(values).dt.tz_localize("UTC").array
+    return pd.Series(values, index=column.index)
+
+
+def check_gaps(table: Table, values: Frame, names: Sequence[str], rows: np.ndarray, ignorable: Collection[str]) -> None:
+    """Refuse missing entries of these columns in these rows, naming the first and what can be done."""
+    missing = values[list(names)].isna().to_numpy(bool) & rows[:, None]
+    if missing.any():
+        raise BadData(_missing(table, names, missing, ignorable, choices=True))
+
+
 def numbers(
     table: Table,
     names: Sequence[str],
@@ -171,12 +247,17 @@ def _truth(value: Any) -> Any:
     return float(value) if isinstance(value, bool | np.bool_) else value
 
 
-def _missing(table: Table, names: Sequence[str], missing: np.ndarray, ignorable: Collection[str]) -> str:
+def _missing(
+    table: Table, names: Sequence[str], missing: np.ndarray, ignorable: Collection[str], *, choices: bool = False
+) -> str:
     row = int(np.flatnonzero(missing.any(1))[0])
     first = int(np.flatnonzero(missing[row])[0])
     name, many, rows = names[first], int(missing[:, first].sum()), int(missing.any(1).sum())
     count = f"{many} missing in this column" + (f", {rows} rows with a gap in all" if rows > many else "")
-    do = _or("leave such rows out with --drop-missing", name, ignorable)
+    do = "leave such rows out with --drop-missing"
+    if choices and name in ignorable:
+        do += ", choose what to do with --missing drop, impute or indicator"
+    do = _or(do, name, ignorable)
     return f"column {shown(name)} of {table.name!r} has no value {table.where(row)} ({count}); {do}."
 
 
@@ -210,4 +291,5 @@ def in_the_file(text: str, table: Table, kept: np.ndarray, target: str) -> str:
     """What an estimator says of rows and y, as the lines and the column of the file."""
     rows = np.flatnonzero(kept)
     text = re.sub(r"\bat row (\d+)", lambda m: table.where(int(rows[int(m[1])])), text)
+    text = text.replace(" of X ", f" of {table.name!r} ")
     return re.sub(r"^(an ordinal )?y\b", lambda _: f"column {shown(target)} of {table.name!r}", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,41 @@ def input_names(estimator: Any) -> list[str]:
     """The columns the model was fitted to."""
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def matrix_names(estimator: Any) -> list[str]:
+    """The columns the kernels see: those of :func:`input_names`, and ``"age missing"`` for gaps that are marked."""
+    columns = getattr(estimator, "columns_", None)
+    return input_names(estimator) if columns is None or not columns.named else columns.keys
+
+
+def column_facts(estimator: Any) -> list[dict[str, Any]]:
+    """What every input was taken for, for JSON."""
+    columns = getattr(estimator, "columns_", None)
+    if columns is None:
+        return [{"name": name, "kind": "number", "unit": None} for name in input_names(estimator)]
+    out = []
+    for c in columns.each:
+        found: dict[str, Any] = {"name": c.name, "kind": c.kind, "unit": c.unit or None}
+        if c.kind == "date":
+            found |= {"since": c.origin, "seasons": list(c.seasons)}
+        if c.kind == "category":
+            found |= {"levels": list(c.levels), "counts": list(c.counts)}
+        if c.missing:
+            found |= {"missing": c.missing, "filled_with": None if c.fill is None else c.filled_with()}
+        out.append(found)
+    return out
+
+
+def spoken(summary: Any) -> Any:
+    """The summary in the words of the command: options instead of arguments."""
+    facts = []
+    for name, text in summary.facts:
+        if name == "season":
+            text = re.sub(r"seasonality=(\[.*?\]|'\w+')", lambda m: "--seasonality " + re.sub(r"[^\w,]", "", m[1]), text)
+            text = text.replace("in a kernel of your own", "in --kernel")
+        facts.append((name, text))
+    return dataclasses.replace(summary, facts=tuple(facts))
 
 
 def target_names(estimator: Any) -> list[str]:

@@ -12,11 +12,13 @@ import numpy as np
 
 from covary._checks import CovaryError
 from covary.cli import facts
-from covary.cli.columns import Roles, check_sign, choose, in_the_file, numbers
+from covary.cli.columns import Roles, check_sign, choose, in_the_file, names_of
+from covary.cli.config import begin_config, end_config
 from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
 from covary.cli.model_file import save_model, versions
-from covary.cli.output import check_place, console, write_json
+from covary.cli.output import check_place, check_table_place, console, write_json
 from covary.cli.progress import bar, learning
+from covary.cli.rows import open_words, predict_open, rows_of
 from covary.cli.shown import show_model
 from covary.cli.tables import Table, read_table, shown
 from covary.cli.targets import Asked, Target, label_columns, recognise
@@ -43,11 +45,21 @@ def run_fit(
     restarts: int | None,
     as_json: bool,
     quiet: bool,
+    missing: str = "refuse",
+    categories: Sequence[str] = (),
+    seasonality: Sequence[str] = (),
+    predictions: str | None = None,
+    save_config: str | None = None,
+    config: str | None = None,
 ) -> None:
     """Read, learn, write, tell."""
     began = time.perf_counter()
     path = default_out(data) if out is None else out
     check_place(path, None if data == "-" else data)
+    if predictions is not None:
+        check_table_place(predictions, None if data == "-" else data)
+    seasons = seasons_asked(seasonality, kernel)
+    changed = begin_config(data, save_config, config)
     with bar(quiet=quiet or as_json) as progress:
         progress.stage("reading")
         table = read_table(data)
@@ -62,25 +74,33 @@ def run_fit(
         )
         labels = label_columns(table, roles, asked)
         enable_cache()
-        if kernel is not None:
+        if kernel is not None and missing != "indicator":
             check_kernel(kernel, len(roles.inputs))
-        values, kept = numbers(table, roles.all, drop_missing=drop_missing, ignorable=roles.inputs, labels=labels)
+        named = names_of(categories, table)
+        rows = rows_of(table, roles, labels, drop_missing=drop_missing, missing=missing, categories=named)
+        values, kept = rows.values, rows.kept
         found = recognise(table, roles, values, kept, labels, asked)
         estimator = unfitted(found, asked, kernel, seed, max_time, restarts)
-        estimator.set_params(method=asked.method, checkpoint=checkpoint)
+        estimator.set_params(method=asked.method, checkpoint=checkpoint, missing=missing, seasonality=seasons or None)
         learn_from(estimator, found, table, roles, values, kept, progress)
         made = {
             "command": "fit",
             "data": "stdin" if data == "-" else Path(data).name,
             "rows": len(values),
-            "rows dropped": int((~kept).sum()),
+            "rows dropped": int((~kept & ~rows.open).sum()),
+            "rows without target": int(rows.open.sum()),
             "noise column": roles.noise,
             "weight column": roles.weight,
             "size column": roles.size,
+            "ignored": [name for name in table.columns if name not in roles.all],
+            "missing": missing,
+            "categories": named,
+            "seasonality": seasons,
             "likelihood": found.likelihood,
             "inference": asked.inference,
             "link": asked.link,
             "method": asked.method,
+            "objective": asked.objective,
             "kernel": kernel,
             "seed": seed,
             "restarts": estimator.n_restarts,
@@ -91,24 +111,31 @@ def run_fit(
         replaced = Path(path).exists()
         save_model(estimator, path, made)
         run.written.append(path)
+        if save_config is not None:
+            end_config(save_config, data, made, roles, out, predictions, checkpoint, drop_missing)
+            run.written.append(save_config)
+        opened = predict_open(run, estimator, table, roles, rows, predictions, progress)
         if quiet and not as_json:
             return
         bars, note = worth_error_bars(estimator, error_bars, max_time)
         progress.stage("finding error bars")
-        summary = facts.summary_of(estimator, error_bars=bars)
+        summary = facts.spoken(facts.summary_of(estimator, error_bars=bars))
         progress.stage("finding what is relevant")
-        shares = facts.relevance(estimator, roles.inputs)
+        shares = facts.relevance(estimator, facts.matrix_names(estimator))
     seconds = time.perf_counter() - began
     if as_json:
-        write_json(_json(estimator, summary, bars, shares, table, roles, made, data, path, seconds))
+        write_json(_json(estimator, summary, bars, shares, table, roles, made, data, path, seconds) | {"predictions": opened})
         return
     extra = [
         ("data", f"{table.name}: {_words(table, made)}"),
+        *([("to predict", open_words(made, roles, predictions, opened))] if made["rows without target"] or predictions else []),
         ("target", ", ".join(roles.targets) + (f" — {found.words}" if found.words else "")),
         ("inputs", _few(roles.inputs)),
+        *(("note", text) for text in changed),
     ]
-    show_model(summary, shares, len(roles.inputs), extra=extra, note=note)
-    console().print(f"\n{'replaced' if replaced else 'wrote'} {path} ({seconds:.1f} s in all)")
+    show_model(summary, shares, len(facts.matrix_names(estimator)), extra=extra, note=note)
+    also = f" and {save_config}" if save_config else ""
+    console().print(f"\n{'replaced' if replaced else 'wrote'} {path}{also} ({seconds:.1f} s in all)")
 
 
 def default_out(data: str) -> str:
@@ -147,6 +174,19 @@ def check_kernel(text: str, columns: int) -> None:
         raise BadUsage(f"--kernel: {sentence(error)}") from None
 
 
+def seasons_asked(given: Sequence[str], kernel: str | None) -> list[str]:
+    """The seasons that ``--seasonality`` names."""
+    from covary.estimators.frames import PERIODS
+
+    names = list(dict.fromkeys(part.strip() for value in given for part in value.split(",") if part.strip()))
+    wrong = [name for name in names if name not in PERIODS]
+    if wrong:
+        raise BadUsage(f"--seasonality is {shown(wrong[0])}; choose from {', '.join(PERIODS)}.")
+    if names and kernel is not None:
+        raise BadUsage("--seasonality adds to the default kernel, and --kernel gives another; write the season into it.")
+    return names
+
+
 def unfitted(found: Target, asked: Asked, kernel: str | None, seed: int, max_time: float | None, restarts: int | None) -> Any:
     """The estimator for a target, with what was asked for."""
     from covary.estimators.classifier import GPClassifier
@@ -156,9 +196,8 @@ def unfitted(found: Target, asked: Asked, kernel: str | None, seed: int, max_tim
         how = "laplace" if asked.inference == "auto" else asked.inference
         estimator: Any = GPClassifier(kernel, inference=how, link=asked.link or "logit", max_time=max_time, random_state=seed)
     else:
-        estimator = GPRegressor(
-            kernel, likelihood=found.likelihood, inference=asked.inference, max_time=max_time, random_state=seed
-        )
+        options = {"likelihood": found.likelihood, "inference": asked.inference, "objective": asked.objective}
+        estimator = GPRegressor(kernel, **options, max_time=max_time, random_state=seed)
     return estimator if restarts is None else estimator.set_params(n_restarts=restarts)
 
 
@@ -241,9 +280,11 @@ def _json(
         "data": data,
         "rows": made["rows"],
         "rows_dropped": made["rows dropped"],
+        "rows_without_target": made["rows without target"],
         "notes": list(table.notes),
         "inputs": roles.inputs,
         "targets": roles.targets,
+        "columns": facts.column_facts(estimator),
         **facts.model_facts(estimator),
         "parameters": facts.parameter_facts(estimator, summary, error_bars=bars),
         "relevance": shares,

@@ -18,8 +18,9 @@ from covary.cli.targets import KINDS, class_words
 
 MOST_LINES = 200
 NOTED = (
-    *("data", "rows", "rows dropped", "noise column", "weight column", "size column"),
-    *("likelihood", "inference", "link", "method", "kernel", "seed", "restarts", "max time"),
+    *("data", "rows", "rows dropped", "rows without target", "noise column", "weight column", "size column"),
+    *("missing", "categories", "seasonality"),
+    *("likelihood", "inference", "link", "method", "objective", "kernel", "seed", "restarts", "max time"),
 )
 
 
@@ -58,9 +59,9 @@ def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> No
         inputs, targets = facts.input_names(estimator), facts.target_names(estimator)
         bars, note = worth_error_bars(estimator, error_bars, None)
         progress.stage("finding error bars")
-        summary = facts.summary_of(estimator, error_bars=bars)
+        summary = facts.spoken(facts.summary_of(estimator, error_bars=bars))
         progress.stage("finding what is relevant")
-        shares = facts.relevance(estimator, inputs)
+        shares = facts.relevance(estimator, facts.matrix_names(estimator))
     if as_json:
         write_json(
             {
@@ -69,6 +70,7 @@ def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> No
                 "rows": facts.parts_of(estimator)[0].posterior_.data.rows,
                 "inputs": inputs,
                 "targets": targets,
+                "columns": facts.column_facts(estimator),
                 **facts.model_facts(estimator),
                 "parameters": facts.parameter_facts(estimator, summary, error_bars=bars),
                 "relevance": shares,
@@ -79,7 +81,7 @@ def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> No
     few = ", ".join(inputs[:12]) + (f" and {len(inputs) - 12} more" if len(inputs) > 12 else "")
     target = f"{', '.join(targets)} — {target_words(estimator)}"
     extra = [("file", f"{path}, {size(Path(path).stat().st_size)}"), ("target", target), ("inputs", few)]
-    show_model(summary, shares, len(inputs), extra=extra, note=note)
+    show_model(summary, shares, len(facts.matrix_names(estimator)), extra=extra, note=note)
     console().print("\nhow it was made", style="bold")
     console().print(facts_table(_how(made)))
 
@@ -98,8 +100,8 @@ def _how(made: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [("by", f"covary {made['command']}")]
     for name in NOTED:
         value = made.get(name)
-        if value is not None and (name, value) != ("rows dropped", 0):
-            lines.append((name, str(value)))
+        if value not in (None, [], "refuse") and (value or not name.startswith("rows")):
+            lines.append((name, ", ".join(map(str, value)) if isinstance(value, list) else str(value)))
     found = made.get("versions")
     if isinstance(found, dict):
         lines.append(("versions", ", ".join(f"{name} {value}" for name, value in found.items())))
@@ -130,31 +132,45 @@ def _table(table: Table, as_json: bool) -> None:
 
 def _column(name: str, column: Any) -> dict[str, Any]:
     """Type, gaps and range of one column."""
-    kind = {"i": "whole numbers", "u": "whole numbers", "f": "numbers", "b": "true or false", "M": "dates"}.get(
-        column.dtype.kind, "text"
-    )
+    kind, usable = _kind(column)
     there = column.dropna()
-    if not len(there):
-        kind = "empty"
     least = most = None
-    if kind == "text":
+    if kind in ("text", "categories", "dates") and column.dtype.kind != "M":
         texts = there.map(str)
-        least, most = texts.min(), texts.max()
-        distinct = texts.nunique()
+        least, most, distinct = texts.min(), texts.max(), texts.nunique()
     else:
         distinct = there.nunique()
         if len(there):
-            least, most = there.min(), there.max()
-            least, most = (str(least), str(most)) if kind == "dates" else (least.item(), most.item())
+            ends: list[Any] = [there.min(), there.max()]
+            least, most = (str(v) if kind == "dates" else v.item() if hasattr(v, "item") else v for v in ends)
     return {
         "name": name,
         "type": kind,
-        "usable": not is_text(column) and kind != "empty",
+        "usable": usable,
         "missing": int(column.isna().sum()),
         "distinct": int(distinct),
         "least": least,
         "most": most,
     }
+
+
+def _kind(column: Any) -> tuple[str, bool]:
+    """What a column holds, and whether it can be an input as it is."""
+    from covary._checks import CovaryError
+    from covary.estimators.cells import CATEGORY, check_names, read_cells
+
+    if not len(column.dropna()):
+        return "empty", False
+    if not is_text(column):
+        return {"f": "numbers", "b": "true or false"}.get(column.dtype.kind, "whole numbers"), True
+    try:
+        found = read_cells("info", name := "the column", column)
+        if found.kind == CATEGORY:
+            check_names("info", name, [v for v in found.values if v is not None])
+    except CovaryError:
+        return "text", False
+    words = {"boolean": "true or false", "number": "numbers", "date": "dates", "duration": "durations"}
+    return words.get(found.kind, "categories"), True
 
 
 def _short(value: Any) -> str:

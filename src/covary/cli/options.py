@@ -48,6 +48,15 @@ class InferenceChoice(StrEnum):
     ep = "ep"
 
 
+class ObjectiveChoice(StrEnum):
+    """What the hyperparameters maximise."""
+
+    evidence = "evidence"
+    loo = "loo"
+    gcv = "gcv"
+    kfold = "kfold"
+
+
 class MethodChoice(StrEnum):
     """How many rows are handled."""
 
@@ -60,6 +69,15 @@ class MethodChoice(StrEnum):
     subset = "subset"
 
 
+class MissingChoice(StrEnum):
+    """What is done about missing inputs."""
+
+    refuse = "refuse"
+    drop = "drop"
+    impute = "impute"
+    indicator = "indicator"
+
+
 class LinkChoice(StrEnum):
     """How the latent function of two classes becomes a probability."""
 
@@ -69,7 +87,8 @@ class LinkChoice(StrEnum):
 
 # of several commands --------------------------------------------------------------------------------------------
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="Table: .csv, .tsv, .txt (tabs), each also .gz; .parquet; - for CSV on stdin.")
+    str,
+    typer.Argument(metavar="DATA", help="Table: .csv, .tsv, .txt (tabs), all also .gz; .parquet; .xlsx; - is CSV on stdin."),
 ]
 Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="Print nothing but errors.")]
@@ -116,6 +135,75 @@ Ignore = Annotated[
     list[str] | None,
     typer.Option(metavar="NAMES", rich_help_panel=COLUMNS, help="Columns to leave out, as a,b.", show_default="none"),
 ]
+Categories = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAMES",
+        rich_help_panel=COLUMNS,
+        help="Inputs to take for categories whatever they hold (numbers that are codes), as a,b; text is taken so anyway.",
+        show_default="none",
+    ),
+]
+Missing = Annotated[
+    MissingChoice,
+    typer.Option(
+        metavar="refuse|drop|impute|indicator",
+        rich_help_panel=COLUMNS,
+        help="Missing inputs: drop leaves such rows out, and without a prediction later; impute gives them the median, or the "
+        "commonest category; indicator does so and marks them in a column of their own. The model remembers it.",
+    ),
+]
+Seasonality = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="yearly|weekly|daily",
+        rich_help_panel=LEARNING,
+        help="Seasons of a column of dates to add to the default kernel, as yearly,weekly.",
+        show_default="none",
+    ),
+]
+Predictions = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Table to write: the rows without a target, which are not learned from, with their predictions.",
+        show_default="none",
+    ),
+]
+SaveConfig = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        rich_help_panel=OUTPUT,
+        help="Write every setting of this run as TOML, for --config.",
+        show_default="none",
+    ),
+]
+
+
+def _configured(context: typer.Context, path: str | None) -> str | None:
+    """Take what a configuration says for the defaults of all other options."""
+    if path is not None and not context.resilient_parsing:
+        from covary.cli.config import read_config
+        from covary.cli.doors import door
+
+        with door(False):
+            context.default_map = {**(context.default_map or {}), **read_config(path)[0]}
+    return path
+
+
+Config = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        callback=_configured,
+        is_eager=True,
+        help="Settings of an earlier run (--save-config): DATA and --target are then not needed; options go first.",
+        show_default="none",
+    ),
+]
+
 NoiseColumn = Annotated[
     str | None,
     typer.Option(
@@ -162,6 +250,15 @@ Method = Annotated[
         help="How many rows are handled. auto chooses by rows, inputs and memory, and says what and why: exact; markov (exact, "
         "one input); vecchia (nearest neighbours, Gaussian noise); low_rank (inducing inputs); svgp (the same in batches, any "
         "target); subset.",
+    ),
+]
+Objective = Annotated[
+    ObjectiveChoice,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=LEARNING,
+        help="What the parameters maximise: the evidence; loo, the log density of every row given the others; gcv, generalised "
+        "cross-validation; kfold, ten folds. All but the first go with Gaussian noise and the exact method.",
     ),
 ]
 Checkpoint = Annotated[

@@ -48,6 +48,11 @@ def check_table_place(path: str, source: str | None = None) -> None:
             import pyarrow  # noqa: F401
         except ImportError:
             raise BadUsage("writing Parquet needs pyarrow; run pip install 'covary[parquet]'.") from None
+    if table_suffix(path) == ".xlsx":
+        try:
+            import openpyxl  # noqa: F401
+        except ImportError:
+            raise BadUsage("writing Excel needs openpyxl; run pip install 'covary[excel]'.") from None
     check_place(path, source)
 
 
@@ -57,6 +62,10 @@ def table_bytes(frame: Frame, path: str) -> bytes:
     if suffix == ".parquet":
         stream = io.BytesIO()
         frame.to_parquet(stream, engine="pyarrow", index=False)
+        return stream.getvalue()
+    if suffix == ".xlsx":
+        stream = io.BytesIO()
+        frame.to_excel(stream, engine="openpyxl", index=False)
         return stream.getvalue()
     text = frame.to_csv(index=False, sep="," if suffix == ".csv" else "\t", lineterminator="\n")
     data = text.encode()

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from covary.cli.answers import Answer, Question, answer_of, output_titles
-from covary.cli.columns import check_sign, known, names_of, numbers
+from covary.cli.answers import Answer, output_titles
+from covary.cli.columns import check_gaps, check_sign, input_frame, known, names_of, numbers
 from covary.cli.doors import BadData, BadUsage, Run
 from covary.cli.facts import input_names, likelihood_name, target_names
 from covary.cli.fit import enable_cache
 from covary.cli.model_file import load_model
 from covary.cli.output import check_table_place, console, write_json, write_table
 from covary.cli.progress import bar
+from covary.cli.rows import FLAG, answered, can_flag, kinds_of
 from covary.cli.scores import words
 from covary.cli.tables import Frame, Table, read_table, shown
 from covary.cli.targets import SIZED
@@ -52,13 +53,15 @@ def run_predict(
         inputs, targets = input_names(estimator), target_names(estimator)
         _check_columns(table, inputs, model)
         kept_names = table.columns if keep_all else names_of(keep, table)
-        _check_clash(kept_names, output_titles(estimator, targets, latent))
+        _check_clash(kept_names, [*output_titles(estimator, targets, latent), [FLAG] if can_flag(estimator) else []])
         sized, notes = size_name(estimator, made, table, size_column)
-        values, kept = numbers(table, list(dict.fromkeys([*inputs, *sized])), drop_missing=drop_missing)
-        size = _sizes(estimator, table, sized, values, kept)
-        asked = Question(estimator, table, targets, values[inputs], kept, level, latent, size, progress)
-        answer = answer_of(asked, scored=not notes)
+        given, kept, size = _rows(estimator, table, inputs, sized, drop_missing)
+        asked: Any = {"targets": targets, "level": level, "latent": latent, "size": size, "progress": progress}
+        answer = answered(estimator, table, given, kept, **asked, scored=not notes)
         answer.notes[:0] = notes
+        unused = _unused(table, made, {*inputs, *targets, *sized, *kept_names})
+        if unused:
+            answer.notes.append(f"not inputs of the model, and ignored: {_few(unused)}")
     frame = table.frame.loc[kept, kept_names].copy()
     for title, column in answer.columns.items():
         frame[title] = column
@@ -89,13 +92,35 @@ def run_predict(
         tell(answer, level, len(frame), dropped, path)
 
 
+def _rows(
+    estimator: Any, table: Table, inputs: list[str], sized: list[str], drop_missing: bool
+) -> tuple[Frame, np.ndarray, np.ndarray | None]:
+    """The inputs, which rows are predicted, and their sizes; gaps are refused unless the model or an option says otherwise."""
+    columns = getattr(estimator, "columns_", None)
+    if columns is None:
+        values, kept = numbers(table, list(dict.fromkeys([*inputs, *sized])), drop_missing=drop_missing)
+        return values[inputs].reindex(table.frame.index), kept, _sizes(estimator, table, sized, values, kept)
+    given, kept = input_frame(table, inputs, kinds=kinds_of(estimator)), np.ones(len(table.frame), bool)
+    if drop_missing:
+        kept = ~given.isna().any(axis=1).to_numpy()
+    elif columns.missing == "refuse":
+        check_gaps(table, given, inputs, kept, ())
+    if sized:
+        values, there = numbers(table, sized, drop_missing=drop_missing)
+        kept = kept & there
+        return given, kept, _sizes(estimator, table, sized, values.reindex(table.frame.index)[kept], kept)
+    if not kept.any():
+        raise BadData(f"every row of {table.name!r} has a missing value; fill them.")
+    return given, kept, None
+
+
 def _check_columns(table: Table, inputs: list[str], model: str) -> None:
     lacking = [name for name in inputs if name not in table.columns]
     if len(lacking) == 1:
         known(lacking[0], table)  # raises, with the nearest name
     if lacking:
-        few = ", ".join(shown(name) for name in lacking[:8]) + (f" and {len(lacking) - 8} more" if len(lacking) > 8 else "")
-        raise BadData(f"{table.name!r} lacks {len(lacking)} of the {len(inputs)} input columns of {model!r}: {few}; add them.")
+        count = f"{len(lacking)} of the {len(inputs)} input columns of {model!r}"
+        raise BadData(f"{table.name!r} lacks {count}: {_few(lacking)}; add them.")
 
 
 def _check_clash(kept: Sequence[str], titles: list[list[str]]) -> None:
@@ -132,6 +157,18 @@ def _sizes(estimator: Any, table: Table, sized: list[str], values: Frame, kept: 
         where = table.where(int(np.flatnonzero(kept)[row]))
         raise BadData(f"column {shown(sized[0])} of {table.name!r} is {size[row]:g} {where}; give whole numbers of trials.")
     return size
+
+
+def _unused(table: Table, made: dict[str, Any], used: set[str]) -> list[str]:
+    """Columns that have no part in this, nor had in the table of the fit, as far as that is known."""
+    if not isinstance(made.get("ignored"), list):
+        return []
+    known = used | {*made["ignored"], *(made.get(f"{what} column") for what in ("noise", "weight", "size"))}
+    return [name for name in table.columns if name not in known]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(shown(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def tell(answer: Answer, level: float, rows: int, dropped: int, path: str) -> None:

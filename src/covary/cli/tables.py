@@ -1,4 +1,4 @@
-"""Tables from files: CSV, TSV, text with tabs, each also gzipped, and Parquet.
+"""Tables from files: CSV, TSV, text with tabs, each also gzipped, Parquet, and the first sheet of an Excel workbook.
 
 Delimiter, decimal comma, encoding and byte-order marks are found out; whatever cannot be read is said in one sentence.
 """
@@ -18,7 +18,7 @@ from covary.cli.doors import BadData
 Frame = Any  # a pandas.DataFrame; its own types say too little to help
 Column = Any  # a pandas.Series
 
-FORMATS = ".csv, .tsv, .txt (tabs), each also with .gz, or .parquet"
+FORMATS = ".csv, .tsv, .txt (tabs), each also with .gz, .parquet or .xlsx"
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t", "": ","}
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
 MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA")
@@ -33,6 +33,7 @@ class Table:
     text: str | None = None
     delimiter: str = ","
     notes: tuple[str, ...] = ()
+    numbers: tuple[int, ...] | None = None  # of a sheet: the number of each row there
 
     @property
     def columns(self) -> list[str]:
@@ -45,7 +46,7 @@ class Table:
             for number, (first, _) in enumerate(_records(self.text, self.delimiter)):
                 if number == row + 1:
                     return f"on line {first}"
-        return f"in row {row + 1}"
+        return f"in row {row + 1 if self.numbers is None else self.numbers[row]}"
 
 
 def read_table(source: str) -> Table:
@@ -59,6 +60,8 @@ def read_table(source: str) -> Table:
     data = _bytes(source)
     if suffix == ".parquet":
         return _parquet(data, source)
+    if suffix == ".xlsx":
+        return _excel(data, source)
     if data[:2] == b"\x1f\x8b":
         data = _unzipped(data, source)
     return parse_text(data, source, DELIMITERS[suffix])
@@ -70,7 +73,7 @@ def table_suffix(source: str) -> str | None:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         suffix = Path(path.stem).suffix.lower()
-    return suffix if suffix in DELIMITERS or suffix == ".parquet" else None
+    return suffix if suffix in DELIMITERS or suffix in (".parquet", ".xlsx") else None
 
 
 def _stdin() -> bytes:
@@ -288,3 +291,44 @@ def _parquet(data: bytes, name: str) -> Table:
         raise BadData(f"{name!r} is damaged or no Parquet file; write it again.") from None
     index = [c for c in frame.columns if re.fullmatch(r"__index_level_\d+__", str(c))]
     return Table(name, frame.drop(columns=index))
+
+
+def _excel(data: bytes, name: str) -> Table:
+    """The first sheet of a workbook: its first row that is not empty holds the names."""
+    import zipfile
+
+    try:
+        import openpyxl
+    except ImportError:
+        raise BadData(f"{name!r} is an Excel workbook, which needs openpyxl; run pip install 'covary[excel]'.") from None
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        sheets = [sheet.title for sheet in book.worksheets]
+        cells = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)] if sheets else []
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, TypeError, AttributeError):
+        raise BadData(f"{name!r} is damaged or no Excel workbook; save it again.") from None
+    rows = [(i, row) for i, row in enumerate(cells, 1) if any(cell is not None and str(cell).strip() for cell in row)]
+    if not rows:
+        raise BadData(f"{name!r} is empty; give a row with column names and a row for every observation.")
+    notes = [f"the first of {len(sheets)} sheets, {shown(sheets[0])}"] if len(sheets) > 1 else []
+    return _sheet(rows, name, notes)
+
+
+def _sheet(rows: list[tuple[int, list[Any]]], name: str, notes: list[str]) -> Table:
+    """A table from the rows of a sheet, with their numbers there."""
+    import pandas as pd
+
+    first, head = rows[0]
+    header = [" ".join(str(cell).split()) if cell is not None else "" for cell in head]
+    if all(isinstance(cell, int | float) for cell in head if cell is not None):
+        raise BadData(f"{name!r} has numbers in row {first} where column names are expected; begin with a row of names.")
+    width = max(len(row) for _, row in rows)
+    header += [""] * (width - len(header))
+    columns = []
+    for j in range(width):
+        column = [row[j] if j < len(row) else None for _, row in rows[1:]]
+        gaps = [None if isinstance(v, str) and v.strip() in MISSING else v for v in column]
+        columns.append(pd.Series(gaps, dtype=object).infer_objects() if gaps else pd.Series([], dtype=float))
+    frame = pd.DataFrame(dict(enumerate(columns)))
+    frame, more = _named(frame, header, name)
+    return Table(name, frame, notes=(*notes, *more), numbers=tuple(i for i, _ in rows[1:]))

@@ -37,6 +37,7 @@ class Asked:
     inference: str = "auto"
     link: str | None = None
     method: str = "auto"
+    objective: str = "evidence"
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,8 @@ def _check_inference(name: str, found: Target, asked: Asked) -> None:
         more = "; leave it out" if asked.likelihood != "auto" else "; leave it out, or add --likelihood gaussian"
         more = "; leave it out" if kind == "classes" and found.y.dtype.kind in "US" else more
         raise BadUsage(f"--inference exact goes with Gaussian noise, but {shown(name)} is fitted as {what}{more}.")
+    if asked.objective != "evidence" and kind != "gaussian":
+        raise BadUsage(f"--objective {asked.objective} goes with Gaussian noise, but {shown(name)} is fitted as {what}.")
     if how == "laplace" and kind == "laplace":
         raise BadUsage("--inference laplace finds no curvature in Laplace noise; choose ep, or leave it out.")
     if how == "ep" and (kind == "heteroscedastic" or (kind == "classes" and len(np.unique(found.y)) > 2)):

@@ -13,6 +13,9 @@ from covary._checks import fail
 from covary._memory import free_memory
 from covary.data import Data
 from covary.estimators import stored
+from covary.estimators.assessed import Assessed, warnings_of
+from covary.estimators.cells import CATEGORY
+from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
 from covary.estimators.method import NAMES, choose
 from covary.estimators.summary import Summary
 from covary.files import save
@@ -33,6 +36,7 @@ from covary.parameters import Packing, bound, freeze, set_values
 from covary.selection.learn import learn
 from covary.selection.left_out import GeneralisedCrossValidation, KFold, LeaveOneOut
 from covary.selection.priors import Priors, default_priors
+from covary.selection.starts import target_scale
 
 OBJECTIVES = {"evidence": None, "loo": LeaveOneOut(), "gcv": GeneralisedCrossValidation(), "kfold": KFold(10)}
 INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP, "svgp": SVGP}
@@ -43,7 +47,7 @@ def unmerged(objective: Any) -> bool:
     return objective == "gcv" or isinstance(objective, GeneralisedCrossValidation)
 
 
-class GPEstimator(BaseEstimator):
+class GPEstimator(Assessed, BaseEstimator):
     """The common part of GPRegressor and GPClassifier. Not for use by itself."""
 
     kernel: Any
@@ -56,9 +60,13 @@ class GPEstimator(BaseEstimator):
     n_restarts: Any
     max_time: Any
     checkpoint: Any
+    missing: Any
+    seasonality: Any
     random_state: Any
     posterior_: Any
     model_: Any
+    columns_: Any
+    n_features_in_: Any
 
     @property
     def _who(self) -> str:
@@ -102,8 +110,29 @@ class GPEstimator(BaseEstimator):
             )
         return (tuple(parts) if many else parts[0]), True
 
+    def _default_kernel(self, width: int) -> AbstractKernel:
+        """The kernel of a table when none is given: Matérn for numbers, Hamming for categories, and the seasons asked for."""
+        columns = getattr(self, "columns_", None)
+        seasons = seasons_of(self._who, self.seasonality, columns)
+        if seasons and self.kernel is not None:
+            what = "seasonality is given beside a kernel"
+            raise fail(self._who, what, "write the seasons into the kernel, as summary() of a fit without one shows")
+        return default_kernel(columns, width, seasons)
+
+    def _lasting(self, model: Model, data: Data) -> Model:
+        """Seasons of the default kernel start out as lasting as the data."""
+        return lasting(model, np.asarray(data.X.x), () if self.kernel is not None else self.seasonality or ())
+
+    def _column_names(self) -> Any:
+        """The names of the columns the kernels see, with units; None if there are none."""
+        columns = getattr(self, "columns_", None)
+        return getattr(self, "feature_names_in_", None) if columns is None else columns.names
+
     def _mean_function(self, columns: int) -> AbstractMean:
         mean = self.mean
+        if mean == "linear" and hasattr(self, "columns_") and self.columns_.places(CATEGORY):
+            what = "mean is 'linear' but some columns of X are categories, whose codes have no order"
+            raise fail(self._who, what, "use another mean, or leave them out")
         if isinstance(mean, AbstractMean):
             return mean
         if callable(mean):
@@ -121,7 +150,10 @@ class GPEstimator(BaseEstimator):
 
     def _fit(self, start: Model, data: Data, inference: AbstractInference, rivals: Any = ()) -> None:
         """Learn what is free, and condition."""
-        priors = default_priors(start, data) if isinstance(self.priors, str) and self.priors == "default" else self.priors
+        priors = self.priors
+        if isinstance(priors, str) and priors == "default":
+            own = own_priors(start, data.X.columns, target_scale(data)) if self.kernel is None else {}
+            priors = default_priors(start, data) | own
         if isinstance(priors, str):
             raise fail(self._who, f"priors is {priors!r}", "give 'default', None, or distributions by path")
         self.priors_ = Priors(start, priors).by_path
@@ -173,7 +205,7 @@ class GPEstimator(BaseEstimator):
     def summary(self) -> Summary:
         """A table a person can read: kernel, parameters with error bars and priors, evidence, how learning went."""
         check_is_fitted(self)
-        return Summary.of(self)
+        return Summary.of(self).warned(warnings_of(self))
 
     def save(self, path: Any, *, factor: bool | None = None) -> None:
         """Write the fitted model to a file, whole or not at all; :func:`covary.load` reads it. See :mod:`covary.files`."""
@@ -187,6 +219,11 @@ class GPEstimator(BaseEstimator):
     @classmethod
     def _from_file(cls, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: dict[str, Any]) -> Any:
         return stored.from_file(cls, record, arrays, functions)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing != "refuse"
+        return tags
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters; ``kernel__0__lengthscale=2.0`` replaces one number inside the kernel."""

@@ -11,12 +11,11 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
-from covary.data import Data
+from covary.data import Data, Inputs
 from covary.estimators.base import GPEstimator
-from covary.estimators.inputs import read_labels, read_rows, read_table
+from covary.estimators.inputs import read_labels, read_rows, read_table, rows_kept
 from covary.inference.ep import EP
 from covary.kernels.dot_product import Constant
-from covary.kernels.stationary import Matern52
 from covary.likelihoods.averages import METHODS
 from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.softmax import Softmax
@@ -69,6 +68,11 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
     checkpoint
         A file in which learning writes down where it is: the same fit, killed and run again, goes on from there.
+    missing
+        What to do about missing inputs: ``"refuse"``; ``"drop"`` such rows; ``"impute"`` the median, or the commonest
+        category; ``"indicator"``, the same with a further column that says where. ``summary()`` says what was done.
+    seasonality
+        Seasons of a column of dates to add to the default kernel: ``"yearly"``, ``"weekly"``, ``"daily"``, or several.
     random_state
         Seed of restarts and subsets.
 
@@ -76,6 +80,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
     ----------
     classes_
         The labels, sorted.
+    columns_
+        What each column of a pandas or polars table was taken for (dates, categories, ...), and how it becomes numbers.
     log_marginal_likelihood_
         The approximate log evidence (the sum over models for one against the rest).
     model_, posterior_, learned_
@@ -110,6 +116,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         n_restarts: int = 0,
         max_time: float | None = None,
         checkpoint: str | None = None,
+        missing: str = "refuse",
+        seasonality: str | Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -126,6 +134,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.n_restarts = n_restarts
         self.max_time = max_time
         self.checkpoint = checkpoint
+        self.missing = missing
+        self.seasonality = seasonality
         self.random_state = random_state
 
     # fitting --------------------------------------------------------------------------------------------------------
@@ -143,9 +153,13 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         """
         self._check_choices()
         self._forget()
-        X = read_table(self, X, reset=True)
+        X = read_table(self, X, reset=True, gaps=True)
         labels = read_labels(self._who, y, len(X))
         weight = read_rows(self._who, "sample_weight", sample_weight, len(X), positive=True)
+        return self._fit_rows(*rows_kept(X, labels, weight))
+
+    def _fit_rows(self, X: np.ndarray, labels: np.ndarray, weight: np.ndarray | None) -> GPClassifier:
+        """Learn from rows that are numbers already."""
         if self.class_weight is not None:
             found, codes = np.unique(labels if weight is None else labels[weight > 0], return_inverse=True)
             each = _class_weights(self.class_weight, found, found[codes])
@@ -194,13 +208,13 @@ class GPClassifier(ClassifierMixin, GPEstimator):
     def _start(self, data: Data, likelihood: Any) -> Model:
         """The model learning starts from: the user's numbers where given, the data's own scales elsewhere."""
         columns, latents = data.X.columns, likelihood.latents
-        default = 1.0 * Matern52(lengthscale=np.ones(columns)) + 1.0 * Constant()
+        default = self._default_kernel(columns) + 1.0 * Constant()
         kernel, given = self._kernels(columns, default, latents)
         if latents > 1 and not isinstance(kernel, tuple) and self._apart(kernel, latents):
             kernel = (kernel,) * latents
         GP(kernel).check(data.X)
         model = Model(GP(kernel, mean=self._mean_function(columns)), likelihood=likelihood)
-        natural = starting_values(model, data)
+        natural = self._lasting(starting_values(model, data), data)
         if not given:
             model = model.replace(prior=model.prior.replace(kernel=natural.kernel))
         if isinstance(self.mean, str):
@@ -221,7 +235,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             one.set_params(class_weight=None, checkpoint=self.checkpoint and f"{self.checkpoint}.{c}")
             if isinstance(self.kernel, list | tuple):
                 raise fail(self._who, "kernel is a list", "give one kernel with multi_class='one_vs_rest'")
-            self.estimators_.append(one.fit(X, codes == c, sample_weight=weight))
+            one.n_features_in_ = self.n_features_in_
+            if hasattr(self, "columns_"):
+                one.columns_ = self.columns_
+            self.estimators_.append(one._fit_rows(X, codes == c, weight))
         self.log_marginal_likelihood_ = float(sum(e.log_marginal_likelihood_ for e in self.estimators_))
         return self
 
@@ -272,7 +289,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         check_is_fitted(self)
         X = read_table(self, X, reset=False)
         if hasattr(self, "estimators_"):
-            parts = [e.predict_latent(X, True) for e in self.estimators_]
+            parts = [e.predict_latent(Inputs(X), True) for e in self.estimators_]
             mean, std = (np.stack([p[i] for p in parts], axis=1) for i in range(2))
         elif return_std:
             f = self.posterior_.predict(X).f

@@ -209,6 +209,8 @@ def _encode_param(name: str, value: Any) -> Any:
         return value and {path: [number(b) for b in pair] for path, pair in dict(value).items()}  # type: ignore[arg-type, call-arg]
     if name == "fixed":
         return value if isinstance(value, str) else [*(value or ())]
+    if name == "seasonality":
+        return value if value is None or isinstance(value, str) else [str(v) for v in value]
     if name == "random_state":
         return int(value) if isinstance(value, int | np.integer) else None
     return value.item() if isinstance(value, np.generic) else value

@@ -5,32 +5,105 @@ scikit-learn's own checks run in between (shapes, feature names, sparse matrices
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from covary._checks import check_vector, fail
+from covary._checks import CovaryError, check_vector, fail
+from covary.data import Inputs
+from covary.estimators.frames import Columns, Mapped, unseen_words
 
 LARGEST, SMALLEST = 1e70, 1e-60  # beyond these, squares, their sums and their slopes leave the range of double precision
 
 
-def read_table(estimator: Any, X: Any, *, reset: bool) -> np.ndarray:
-    """Inputs as a finite float64 array (n, d), checked against the columns seen in fit unless ``reset``."""
+def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np.ndarray:
+    """Inputs as a finite float64 array (n, d), checked against the columns seen in fit unless ``reset``.
+
+    Frames go through :class:`~covary.estimators.frames.Columns`; a record of :class:`~covary.data.Inputs` is taken as the
+    numbers the kernels see. With ``gaps``, rows with missing inputs are kept as NaN where ``missing="drop"`` says so.
+    """
     who = type(estimator).__name__
+    columns = getattr(estimator, "columns_", None)
+    if isinstance(X, Inputs) and not reset:
+        return np.asarray(X.x, np.float64)
+    frame = is_frame(X)
+    if columns is not None and not reset and columns.named and not columns.plain and not frame:
+        columns.matrix(who, X)  # only the complaint: there are no names
     X = _numbers(who, X)
-    array: Any = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
-    names = getattr(estimator, "feature_names_in_", None)
-    check_entries(who, "X", array, names)
+    if reset:
+        missing = getattr(estimator, "missing", "refuse")
+        if frame and len(X) and len(X.columns):
+            columns = estimator.columns_ = Columns.fit(who, X, missing)
+        elif missing != "refuse":
+            array: Any = validate_data(estimator, X, reset=True, dtype=np.float64, ensure_all_finite=False)
+            columns = estimator.columns_ = Columns.fit(who, array, missing)
+    if columns is None or (frame and not len(X)) or (not frame and columns.named and columns.plain):
+        array = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        names = getattr(estimator, "feature_names_in_", None)
+        check_entries(who, "X", array, names)
+    else:
+        array, names = _mapped(estimator, columns, X, reset=reset, gaps=gaps), columns.keys
     if reset and len(array):
-        spread = np.ptp(array, axis=0)
+        spread = np.ptp(array[~np.isnan(array).any(1)], axis=0)
         tiny = (spread > 0) & (spread < SMALLEST)
         if tiny.any():
             j = int(np.argmax(tiny))
             column = repr(str(names[j])) if names is not None else j
             raise fail(who, f"column {column} of X varies by only {spread[j]:.1e}", "rescale it")
     return array
+
+
+def is_frame(X: Any) -> bool:
+    """Whether a table has named columns of their own types."""
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def _mapped(estimator: Any, columns: Columns, X: Any, *, reset: bool, gaps: bool) -> np.ndarray:
+    """A table as the numbers the kernels see; what should be known about it is a warning or a refusal."""
+    who = type(estimator).__name__
+    if reset or columns.plain:  # of plain numbers, scikit-learn's own rule: the same names in the same order
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    elif not columns.named:
+        X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+    found = columns.matrix(who, X)
+    gone = found.gone
+    if not (gaps and columns.missing == "drop"):
+        check_entries(who, "X", found.x, columns.keys if columns.named else None)
+    elif gone.all():
+        raise fail(who, "every row of X has a missing input", "fill some, or leave the columns out that have most of them")
+    else:
+        check_entries(who, "X", np.where(gone[:, None], 0.0, found.x), columns.keys)
+    if not reset:
+        check_unseen(estimator, found)
+        for text in (*unseen_words(found), *columns.unmarked(found)):
+            warnings.warn(text, UserWarning, stacklevel=4)
+        if gaps:
+            estimator.columns_ = columns.extended(found)
+    return found.x
+
+
+def check_unseen(estimator: Any, found: Mapped) -> None:
+    """Refuse categories that fit did not see where the kernel knows a fixed number of categories only."""
+    if not found.unseen or not hasattr(estimator, "model_"):  # one against the rest: the default kernel's own
+        return
+    try:
+        estimator.model_.prior.check(Inputs(np.nan_to_num(found.x)))
+    except CovaryError:
+        name, levels = next(iter(found.unseen.items()))
+        what = f"column {name!r} of X holds {next(iter(levels))!r}, never seen in fit, and the kernel knows no further category"
+        do = "use Hamming() or Exchangeable() without levels, or leave the row out"
+        raise fail(type(estimator).__name__, what, do) from None
+
+
+def rows_kept(X: np.ndarray, *others: Any) -> tuple[Any, ...]:
+    """X and whatever goes with its rows, without the rows whose inputs are missing."""
+    gone = np.isnan(X).any(1)
+    if not gone.any():
+        return X, *others
+    return X[~gone], *(None if a is None else a[~gone] for a in others)
 
 
 def read_targets(who: str, y: Any, rows: int) -> np.ndarray:
@@ -85,18 +158,15 @@ def check_entries(who: str, name: str, array: np.ndarray, names: Any) -> None:
     count = int(bad.sum())
     more = "" if count == 1 else f" ({count} such entries in all)"
     do = "rescale it" if np.isfinite(value) else "drop these rows or fill them"
+    if np.isnan(value) and name == "X":
+        do += ", or say how with missing='drop', 'indicator' or 'impute'"
+    elif np.isnan(value) and name == "y":
+        do += " (rows without a target can be predicted after the fit)"
     raise fail(who, f"{name} is {shown} at {place}{more}", do)
 
 
 def _numbers(who: str, X: Any) -> Any:
-    """Frames with every column as numbers, arrays of objects parsed; everything else as it is."""
-    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        names = list(X.columns)
-        if len({str(n) for n in names}) < len(names):
-            twice = next(n for n in names if [str(m) for m in names].count(str(n)) > 1)
-            raise fail(who, f"two columns of X are called {twice!r}", "rename one of them")
-        _frame_numbers(who, X, "X")  # only the complaint: scikit-learn converts the frame itself and keeps its names
-        return X
+    """Arrays of objects parsed as numbers; everything else as it is."""
     if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.kind in "OSU"):
         try:
             array = np.asarray(X)
@@ -108,7 +178,7 @@ def _numbers(who: str, X: Any) -> Any:
         if array.dtype.kind in "SU" or (array.dtype.kind == "O" and array.ndim == 2):
             return _parse(who, "X", array)
     elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
-        raise fail(who, "X holds dates", "turn them into numbers, such as days since the first")
+        raise fail(who, "X holds dates", "turn them into numbers, or give a pandas or polars table, whose dates are read")
     return X
 
 
@@ -188,7 +258,7 @@ def _one_kind(who: str, array: np.ndarray, given: Any) -> np.ndarray:
     kinds: dict[str, int] = {}
     for row, item in enumerate(array):
         if item is None or type(item).__name__ in ("NAType", "NaTType") or (isinstance(item, float) and np.isnan(item)):
-            raise fail(who, f"y has no label at row {row}", "drop this row or fill it")
+            raise fail(who, f"y has no label at row {row}", "drop this row or fill it (it can be predicted after the fit)")
         kind = "text" if isinstance(item, str | bytes) else "numbers" if isinstance(item, Real | np.bool_) else "objects"
         if isinstance(item, bool | np.bool_):
             kind = "booleans"

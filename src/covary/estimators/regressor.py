@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,14 @@ from covary._checks import check_positive, fail
 from covary._module import Marked
 from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
-from covary.estimators.inputs import read_rows, read_table, read_targets
+from covary.estimators.defaults import rougher
+from covary.estimators.inputs import read_rows, read_table, read_targets, rows_kept
 from covary.estimators.observed import named_likelihood
 from covary.inference.condition import condition
 from covary.inference.exact import Exact
-from covary.kernels.stationary import Matern32, Matern52
 from covary.likelihoods.gaussian import Gaussian
 from covary.model import GP, Model
+from covary.models.local_scale import local_scale
 from covary.posterior import square_root
 from covary.selection.starts import starting_values
 from covary.updates import append_data, can_append
@@ -76,11 +78,22 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         eq. 5.11), which bears a wrong model better; ``"gcv"``, generalised cross-validation; ``"kfold"``, ten folds; or an
         objective from :mod:`covary.selection` with its own arguments. All but the first go with Gaussian noise and
         ``method="exact"``.
+    local_errors
+        Whether error bars may be wider in one place than in another beyond what noise of one size gives: a second process
+        for the size of the errors (:mod:`covary.models.local_scale`). ``"auto"``: where ``method="auto"`` has come to
+        neighbours or inducing inputs and rows left out are described clearly better; True, False.
+    missing
+        What to do about missing inputs: ``"refuse"``; ``"drop"`` such rows; ``"impute"`` the median, or the commonest
+        category; ``"indicator"``, the same with a further column that says where. ``summary()`` says what was done.
+    seasonality
+        Seasons of a column of dates to add to the default kernel: ``"yearly"``, ``"weekly"``, ``"daily"``, or several.
     random_state
         Seed of restarts and subsets.
 
     Attributes
     ----------
+    columns_
+        What each column of a pandas or polars table was taken for (dates, categories, ...), and how it becomes numbers.
     log_marginal_likelihood_
         The log evidence of the fitted model, in the units of y.
     method_
@@ -116,6 +129,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         max_time: float | None = None,
         checkpoint: str | None = None,
         objective: Any = "evidence",
+        local_errors: bool | str = "auto",
+        missing: str = "refuse",
+        seasonality: str | Sequence[str] | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -132,6 +148,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self.max_time = max_time
         self.checkpoint = checkpoint
         self.objective = objective
+        self.local_errors = local_errors
+        self.missing = missing
+        self.seasonality = seasonality
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, noise_variance: Any = None, sample_weight: Any = None, size: Any = None) -> GPRegressor:
@@ -152,13 +171,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         """
         self._check_method()
         self._forget()
-        X = read_table(self, X, reset=True)
-        y = read_targets("GPRegressor", y, len(X))
+        X, y, noise_variance, weight, size = self._read(X, y, noise_variance, sample_weight, size, reset=True)
         likelihood = named_likelihood("GPRegressor", self.likelihood, y)
         inference = self._inference(likelihood)
         self._location, self._scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
-        weight = read_rows("GPRegressor", "sample_weight", sample_weight, len(X), positive=True)
         if not isinstance(likelihood, Gaussian):
+            if self.local_errors is True:
+                raise fail("GPRegressor", "local_errors is True under another likelihood", "it goes with Gaussian noise")
             return self._fit_other(X, y, noise_variance, weight, size, likelihood, inference)
         if size is not None:
             raise fail("GPRegressor", "size is given with Gaussian noise", "use it with counts or binomial observations")
@@ -174,9 +193,30 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             self._scale = np.where((np.ptp(y, axis=0) > 0) & (spread > 0), spread, 1.0)
         data = self._data(X, y, noise_variance, weight, inference)
         start = self._start(data, likelihood)
-        self._fit(start, data, inference, [_rougher(start)] if self.kernel is None else [])
+        self._fit(start, data, inference, self._rivals(start))
+        self._localise()
         self._finish(data)
         return self
+
+    def _localise(self) -> None:
+        """Error bars that follow the size of the errors from place to place, where that is wanted."""
+        if self.local_errors not in ("auto", True, False):
+            raise fail("GPRegressor", f"local_errors is {self.local_errors!r}", "choose 'auto', True or False")
+        always = self.local_errors is True
+        if always and self.posterior_.data.y.ndim == 2:
+            raise fail("GPRegressor", "local_errors is True with several outputs", "fit one output at a time")
+        large = self.local_errors == "auto" and self.method == "auto" and self.method_.name in ("vecchia", "low_rank")
+        if always or (large and self.posterior_.data.y.ndim == 1):
+            seed = int(check_random_state(self.random_state).randint(2**31))
+            self.posterior_ = replace(self.posterior_, scale=local_scale(self.posterior_, always=always, key=seed))
+
+    def _read(self, X: Any, y: Any, noise: Any, weight: Any, size: Any, *, reset: bool) -> tuple[Any, ...]:
+        """Everything that goes by rows, without the rows that are left out for missing inputs."""
+        X = read_table(self, X, reset=reset, gaps=True)
+        y = read_targets("GPRegressor", y, len(X))
+        noise = read_rows("GPRegressor", "noise_variance", noise, len(X))
+        weight = read_rows("GPRegressor", "sample_weight", weight, len(X), positive=True)
+        return rows_kept(X, y, noise, weight, read_rows("GPRegressor", "size", size, len(X)))
 
     def _fit_other(
         self, X: np.ndarray, y: np.ndarray, noise: Any, weight: Any, size: Any, likelihood: Any, inference: Any
@@ -224,6 +264,13 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         """Repeated inputs merged, where inference and objective can undo it."""
         return data.collapse() if isinstance(inference, Exact) and not unmerged(self.objective) else data
 
+    def _rivals(self, start: Model) -> list[Model]:
+        """The default model with a rougher kernel, where it is the default."""
+        if self.kernel is not None:
+            return []
+        rough = rougher(start.kernel)
+        return [] if repr(rough) == repr(start.kernel) else [start.replace(prior=start.prior.replace(kernel=rough))]
+
     def _finish(self, data: Data) -> None:
         """What follows from posterior and data."""
         count = data.rows if data.weight is None else float(data.weight.sum())
@@ -238,10 +285,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             As in :meth:`fit`, with the same columns and outputs.
         """
         check_is_fitted(self)
-        X = read_table(self, X, reset=False)
-        y = read_targets("GPRegressor", y, len(X))
+        X, y, noise_variance, weight, size = self._read(X, y, noise_variance, sample_weight, size, reset=False)
         held, likelihood = self.posterior_.data, self.model_.likelihood
-        weight = read_rows("GPRegressor", "sample_weight", sample_weight, len(X), positive=True)
         if likelihood.sized:
             y, held = self._with_sizes(y, size, held)
         elif size is not None:
@@ -257,13 +302,14 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             joined = held.join(new)
             data = self._merged(joined, self.inference_)
             if data is joined and can_append(self.posterior_):  # no row repeats another: O(n²)
-                self.posterior_ = append_data(self.posterior_, new)
+                self.posterior_ = replace(append_data(self.posterior_, new), scale=self.posterior_.scale)
                 self._finish(data)
                 return self
         else:
             likelihood.check(y, "GPRegressor.update")
             data = held.join(self._rows_that_count(X, y, weight)).merge()
-        self.posterior_ = condition(self.model_, data, inference=self.inference_, gram=self._gram())
+        scale = self.posterior_.scale
+        self.posterior_ = replace(condition(self.model_, data, inference=self.inference_, gram=self._gram()), scale=scale)
         self._finish(data)
         return self
 
@@ -279,7 +325,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     def _start(self, data: Data, likelihood: Any) -> Model:
         """The model learning starts from: the user's numbers where given, the data's own scales elsewhere."""
         columns, latents = data.X.columns, likelihood.latents
-        kernel, given = self._kernels(columns, 1.0 * Matern52(lengthscale=np.ones(columns)), latents)
+        kernel, given = self._kernels(columns, self._default_kernel(columns), latents)
         if latents > 1 and not isinstance(kernel, tuple):
             kernel = (kernel,) * latents
         GP(kernel).check(data.X)
@@ -288,7 +334,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             if not isinstance(self.noise, Marked):
                 check_positive("GPRegressor", "noise", self.noise)
         model = Model(GP(kernel, mean=self._mean_function(columns)), likelihood=likelihood)
-        natural = starting_values(model, data) if self.standardise else model
+        natural = self._lasting(starting_values(model, data), data) if self.standardise else model
         if not given:
             model = model.replace(prior=model.prior.replace(kernel=natural.kernel))
         if self.noise is None and isinstance(self.likelihood, str):
@@ -402,7 +448,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
 
         if isinstance(self.model_.likelihood, Gaussian) and self.posterior_.data.y.ndim == 2:
             raise fail("GPRegressor.plot", "the model has several outputs", "plot predictions of one output yourself")
-        return plot_fit(self.posterior_, ax=ax, names=getattr(self, "feature_names_in_", None), **options)
+        return plot_fit(self.posterior_, ax=ax, names=self._column_names(), **options)
 
 
 def _pairs(y: np.ndarray, size: Any) -> np.ndarray:
@@ -410,12 +456,3 @@ def _pairs(y: np.ndarray, size: Any) -> np.ndarray:
     each = read_rows("GPRegressor", "size", size, len(y))
     assert each is not None
     return np.stack([y, each], axis=1)
-
-
-def _rougher(model: Model) -> Model:
-    """The default model with a Matérn-3/2 kernel in the place of the Matérn-5/2."""
-    smooth = model.kernel.kernel
-    rough = Matern32(lengthscale=smooth.lengthscale)
-    for name, mark in smooth._marks:
-        rough = rough.with_mark(name, mark)
-    return model.replace(prior=model.prior.replace(kernel=model.kernel.replace(kernel=rough)))

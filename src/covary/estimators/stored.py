@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -30,6 +31,7 @@ from covary.estimators.encoding import (
     numeric,
     plain,
 )
+from covary.estimators.frames import Columns
 from covary.estimators.method import Choice
 from covary.gram.dense import Dense, NoiseFactor, sound
 from covary.gram.subset import Subset
@@ -39,6 +41,7 @@ from covary.inference.exact import Exact, residual
 from covary.inference.whitened import Whitened, WhitenedFactor
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
 from covary.model import Model
+from covary.models.local_scale import LocalScale, conditioned
 from covary.parameters import Packing
 from covary.posterior import Posterior
 from covary.selection.learn import Learned, Restart
@@ -59,6 +62,8 @@ def to_file(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
         "names": None if names is None else [str(v) for v in names],
         "targets": getattr(estimator, "target_names_", None),
     }
+    if hasattr(estimator, "columns_"):
+        record["columns"] = estimator.columns_.to_record()
     arrays: dict[str, Any] = {}
     if hasattr(estimator, "classes_"):
         record["classes"] = {"type": estimator.classes_.dtype.str, "labels": [plain(c) for c in estimator.classes_]}
@@ -101,6 +106,9 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
         arrays |= {"location": estimator._location, "scale": estimator._scale}
     optional = {"noise_variance": data.noise_variance, "weight": data.weight, "scatter": data.scatter}
     arrays |= {name: v for name, v in optional.items() if v is not None}
+    if post.scale is not None:
+        record["scale"], own = _scale_out(post.scale)
+        arrays |= own
     if not isinstance(post.factor.sites, Noise):
         arrays |= {"shift": post.solved.shift, "sites": _site_numbers(post.factor.sites)}
     elif isinstance(post.factor, NoiseFactor) and (factor or (factor is None and 4 * n * (n + 1) <= KEPT)):
@@ -155,6 +163,8 @@ def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray],
     """The estimator as it was, after every part has been checked against the others."""
     params = decode_params(record["params"], functions)
     estimator = kind(**{name: value for name, value in params.items() if name in kind().get_params(deep=False)})
+    if "columns" in record:
+        estimator.columns_ = Columns.from_record(record["columns"])
     if "classes" in record:
         _classes(estimator, record["classes"], arrays)
     if "each" in record:
@@ -194,6 +204,9 @@ def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.nd
     if not isinstance(inference, Exact):
         model.likelihood.check(data.y, "load")
     estimator.n_features_in_, estimator.inference_ = data.X.columns, inference
+    if hasattr(estimator, "columns_"):
+        _agree(estimator.columns_.width == data.X.columns, "the columns")
+        estimator.n_features_in_ = len(estimator.columns_.each)
     if "location" in arrays:
         estimator._location, estimator._scale = arrays["location"], arrays["scale"]
         outputs = data.y.shape[1:] if isinstance(inference, Exact) else ()
@@ -209,12 +222,33 @@ def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.nd
     learned = record.get("learned")
     estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions, inference, gram)
     estimator.posterior_ = _posterior(record, arrays, model, data, inference, gram)
+    if "scale" in record:
+        estimator.posterior_ = replace(estimator.posterior_, scale=_scale_in(record["scale"], arrays, data.X.columns))
     estimator._finish(data)
     mean, std = _check(estimator, data) if "inference" in record else estimator._predict(data.X.x[:CHECKED], return_std=True)
     was, bar = arrays["check_mean"], arrays["check_std"]
     _agree(mean.shape == was.shape == std.shape == bar.shape and bool((bar >= 0).all()), "its own predictions")
     near = (np.abs(mean - was) <= 1e-3 * bar + 1e-9 * np.abs(was)).all() and np.allclose(std, bar, rtol=1e-3, atol=1e-9)
     _agree(bool(near), "the predictions written down when it was saved")
+
+
+def _scale_out(scale: LocalScale) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The local scale of the errors, as record and arrays."""
+    post = scale.posterior
+    numbers = {name: number(getattr(scale, name)) for name in ("level", "power", "gain")}
+    arrays = {"scale_unit": scale.unit, "scale_X": post.data.X.x, "scale_y": post.data.y}
+    return {**numbers, "model": encode_model(post.model)}, arrays | {"scale_noise": post.data.noise_variance}
+
+
+def _scale_in(record: dict[str, Any], arrays: dict[str, np.ndarray], columns: int) -> LocalScale:
+    """What :func:`_scale_out` wrote."""
+    level, power, gain = (float(numeric(record[name])) for name in ("level", "power", "gain"))
+    unit, seen = arrays["scale_unit"], Data(arrays["scale_X"], arrays["scale_y"], arrays["scale_noise"])
+    model = decode_model(record["model"], {})
+    model.prior.check(seen.X)
+    sound = unit.shape == (columns,) and seen.X.columns == columns and bool((unit > 0).all()) and seen.y.ndim == 1
+    _agree(sound and level > 0 and 0 <= power <= 1, "the local scale of its errors")
+    return LocalScale(conditioned(model, seen), unit, level, power, gain)
 
 
 def _agree(fits: bool, what: str) -> None:

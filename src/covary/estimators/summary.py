@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covary._module import Mark
+from covary.estimators.defaults import leaves
 from covary.gram.dense import Dense
 from covary.gram.diagnostics import conditioning, suspicious
 from covary.inference.exact import Exact
@@ -62,9 +64,17 @@ class Summary:
             facts.append(
                 ("learning", f"{learned.status}, {learned.steps} evaluations on {rows} rows{tried}, {learned.seconds:.2f} s")
             )
+        scale = estimator.posterior_.scale
+        if scale is not None:
+            facts.append(("error bars", f"vary from place to place; rows left out gain {scale.gain:.2f} nats each by that"))
+        facts += _column_facts(estimator)
         facts += [("note", text) for text in _notes(estimator, classes)]
         title = "Gaussian-process classification" if classes else "Gaussian-process regression"
         return Summary(title, tuple(facts), tuple(_rows(estimator, names, quick)))
+
+    def warned(self, warnings: Any) -> Summary:
+        """The same with warnings among the facts."""
+        return dataclasses.replace(self, facts=(*self.facts, *(("warning", text) for text in warnings)))
 
     def __str__(self) -> str:
         wide = max(len(k) for k, _ in self.facts)
@@ -93,9 +103,19 @@ class Summary:
         return f"<div><b>{_e(self.title)}</b><table>{facts}</table><table><tr>{head}</tr>{body}</table></div>"
 
 
+def _column_facts(estimator: Any) -> list[tuple[str, str]]:
+    """What the columns of a table were taken for, what was missing, and the seasons that could be added."""
+    columns = getattr(estimator, "columns_", None)
+    if columns is None:
+        return []
+    seasons = () if "Periodic" in repr(estimator.model_.kernel) else columns.season_words()
+    return [*columns.facts(), *(("season", text) for text in seasons)]
+
+
 def _of_each(estimator: Any, quick: bool) -> Summary:
     """The summary of one model per class against the rest."""
     rows, facts = [], [("classes", _classes_text(estimator)), ("log evidence", f"{estimator.log_marginal_likelihood_:.3f}")]
+    facts += _column_facts(estimator.estimators_[0])
     for label, one in zip(estimator.classes_, estimator.estimators_, strict=True):
         inside = Summary.of(one, getattr(estimator, "feature_names_in_", None), quick=quick)
         facts += [(f"{label}: {name}", text) for name, text in inside.facts if name in ("log evidence", "learning", "note")]
@@ -178,7 +198,8 @@ def _short_kernel(kernel: Any) -> str:
     for _ in range(2):  # a number may be bounded and then fixed
         text = re.sub(r"\b(fixed|bounded)\([^()]*\)", "0", text)
     text = re.sub(r"\([^()]*\)", "()", text)
-    text = re.sub(r"columns=\[([0-9, ]*)\]", r"columns \1", text)
+    on = re.compile(r"Columns\(((?:[^()]|\(\))*), columns=\[([0-9, ]+)\]\)")
+    text = on.sub(lambda m: f"{f'({m[1]})' if ' ' in m[1] else m[1]}.on({m[2]})", text)
     return re.sub(r"(?<!\*\* )(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
 
 
@@ -197,8 +218,10 @@ def _rows(estimator: Any, names: Any = None, quick: bool = False) -> list[Row]:
     learned = estimator.learned_
     bare = quick and learned is not None and _slow(learned)
     errors = {} if learned is None or bare else learned.log_errors
-    names = getattr(estimator, "feature_names_in_", names)
+    known = estimator._column_names() if hasattr(estimator, "_column_names") else None
+    names = names if known is None else known
     boxes = _edges(learned) if learned is not None else {}
+    sees = _seen(estimator, names)
     out = []
     for path, p in parameters(estimator.model_).items():
         values = np.atleast_1d(np.asarray(p.value, np.float64))
@@ -208,11 +231,20 @@ def _rows(estimator: Any, names: Any = None, quick: bool = False) -> list[Row]:
         for i, value in enumerate(values):
             label = path
             if np.ndim(p.value):
-                named = names is not None and len(names) == len(values)
-                label = f"{path}[{names[i] if named else i}]"  # type: ignore[index]
+                own = sees.get(path.rpartition(".")[0], ())
+                label = f"{path}[{own[i] if len(own) == len(values) else i}]"
             error = "" if bare else _error(p, spread[i])
             out.append(Row(label, f"{value:.4g}", error, _note(p.mark, priors[i], boxes.get(path), i)))
     return out
+
+
+def _seen(estimator: Any, names: Any) -> dict[str, list[str]]:
+    """The names of the columns that each kernel inside sees, by path; also those of the mean."""
+    width = estimator.posterior_.data.X.columns
+    if names is None or len(names) != width:
+        return {}
+    found = {path: [str(names[j]) for j in seen] for path, _, seen in leaves(estimator.model_.kernel, range(width))}
+    return found | {"mean": [str(v) for v in names]}
 
 
 def _error(p: Any, spread: float) -> str:
@@ -230,8 +262,6 @@ def _note(mark: Mark, prior: Any, edge: Any, i: int) -> str:
     if mark.fixed:
         parts.append("fixed")
     elif prior is not None:
-        import dataclasses
-
         inside = ", ".join(f"{getattr(prior, f.name):.3g}" for f in dataclasses.fields(prior))
         parts.append(f"{type(prior).__name__}({inside})")
     if edge is not None and not mark.fixed and np.atleast_1d(edge)[i]:

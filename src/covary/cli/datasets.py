@@ -1,0 +1,138 @@
+"""``covary datasets``: what comes with the package, and any of it as a file to work with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from covary._checks import CovaryError
+from covary.cli.doors import BadUsage, Run, sentence
+from covary.cli.output import check_table_place, console, write_json, write_table
+from covary.cli.shown import facts_table, simple_table
+
+KEPT = ("name", "kind", "rows", "columns", "target", "licence")
+
+
+def complete_names(incomplete: str) -> list[str]:
+    """The names that begin like this, for the shell."""
+    from covary.datasets.catalogue import names
+
+    return [name for name in names() if name.startswith(incomplete)]
+
+
+def run_datasets(
+    run: Run, name: str | None, *, out: str | None, rows: int | None, seed: int | None, as_json: bool, quiet: bool
+) -> None:
+    """List the data sets, tell about one, or write one to a file."""
+    if name is None:
+        if out is not None or rows is not None or seed is not None:
+            raise BadUsage("--out, --rows and --seed go with the name of a data set; covary datasets lists them.")
+        _all(as_json)
+        return
+    if out is not None and out != "-":
+        check_table_place(out)
+    table = _load(name, rows, seed)
+    if out is None:
+        _one(name, table, as_json)
+        return
+    targets = table.attrs["targets"]
+    facts = _facts(name, table)
+    table.attrs = {}
+    write_table(table, out)
+    if out == "-":
+        return
+    run.written.append(out)
+    if as_json:
+        write_json({**facts, "written": out})
+    elif not quiet:
+        print(f"wrote {out}: {len(table)} rows of {', '.join(map(str, table.columns))}")
+        if targets:
+            print(f"now try: covary fit {_quoted(out)} --target {','.join(targets)}")
+
+
+def _load(name: str, rows: int | None, seed: int | None) -> Any:
+    from covary.datasets import load
+
+    options = {} if seed is None else {"random_state": seed}
+    try:
+        return load(name, rows, **options)
+    except CovaryError as error:
+        words = sentence(error).removeprefix("datasets.load: ")
+        for option, flag in (("random_state", "--seed"), ("takes no n;", "--rows")):
+            if f"takes no {option}" in words or option in words:
+                raise BadUsage(f"{flag} is given, but {name!r} is as it was measured; leave it out.") from None
+        raise BadUsage(words.replace("covary.datasets.available() lists them", "covary datasets lists them")) from None
+
+
+def _facts(name: str, table: Any) -> dict[str, Any]:
+    """What the catalogue says, of the table at hand."""
+    from covary.datasets import available
+
+    row = available().set_index("name").loc[name]
+    return {
+        "name": name,
+        "kind": row["kind"],
+        "rows": len(table),
+        "columns": [str(c) for c in table.columns],
+        "targets": list(table.attrs["targets"]),
+        "licence": row["licence"],
+        "source": row["source"],
+    }
+
+
+def _all(as_json: bool) -> None:
+    from covary.datasets import available
+
+    table = available()
+    if as_json:
+        write_json({"datasets": table.to_dict("records")})
+        return
+    out = console()
+    for title, part in (
+        ("measured", table[table["licence"] != "generated"]),
+        ("toy problems of the books, generated", table[table["licence"] == "generated"]),
+    ):
+        last = "licence" if title == "measured" else "source"
+        cells = [[str(row[c]) for c in (*KEPT[:5], last)] for _, row in part.iterrows()]
+        out.print(title, style="bold")
+        out.print(simple_table((*KEPT[:5], last), cells, right=(2, 3)))
+    out.print("covary datasets NAME tells more; covary datasets NAME --out NAME.csv writes it", style="dim")
+
+
+def _one(name: str, table: Any, as_json: bool) -> None:
+    facts = _facts(name, table)
+    if as_json:
+        write_json(facts)
+        return
+    out = console()
+    out.print(name, style="bold")
+    lines = [("what", _first_line(name)), ("kind", facts["kind"]), ("rows", str(facts["rows"]))]
+    lines += [("columns", ", ".join(facts["columns"])), ("target", ", ".join(facts["targets"]) or "none")]
+    lines += [("licence", facts["licence"]), ("source", facts["source"])]
+    out.print(facts_table(lines))
+    out.print(
+        f"\ncovary datasets {name} --out {name}.csv writes it; help(covary.datasets.{_function(name)}) says more", style="dim"
+    )
+
+
+def _function(name: str) -> str:
+    from covary.datasets.catalogue import GENERATORS, LOADERS
+
+    found: Any = LOADERS[name] if name in LOADERS else GENERATORS[name][1]
+    return getattr(found, "func", found).__name__
+
+
+def _first_line(name: str) -> str:
+    """The first sentence of the docstring, without the marks of mathematics."""
+    import covary.datasets
+
+    text = (getattr(covary.datasets, _function(name)).__doc__ or "").strip().splitlines()[0]
+    for mark, plain in ((":math:`", ""), ("`", ""), ("\\varepsilon", "ε"), ("\\sim", "~"), ("\\", "")):
+        text = text.replace(mark, plain)
+    return text
+
+
+def _quoted(path: str) -> str:
+    import shlex
+
+    return shlex.quote(str(Path(path)))

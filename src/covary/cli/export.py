@@ -1,0 +1,43 @@
+"""``covary export``: a model file as one Python file that needs NumPy and nothing else."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from covary._checks import CovaryError, NotEnoughMemory
+from covary.cli.doors import BadModel, BadUsage, Run, sentence
+from covary.cli.fit import enable_cache
+from covary.cli.info import size
+from covary.cli.model_file import load_model
+from covary.cli.output import check_place, write_json
+
+
+def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quiet: bool) -> None:
+    """Write the predictor, and say how close it is to the model."""
+    from covary.export import export_model
+
+    if Path(out).suffix != ".py":
+        raise BadUsage(f"the file to write is {out!r}; give a name that ends in .py.")
+    check_place(out, model)
+    enable_cache()
+    estimator, _ = load_model(model)
+    try:
+        off = export_model(estimator, out, std=std)
+    except NotEnoughMemory:
+        raise
+    except CovaryError as error:
+        raise BadModel(_plainly(sentence(error))) from None
+    run.written.append(out)
+    if as_json:
+        write_json({"model": model, "written": out, "bytes": Path(out).stat().st_size, "deviation": off})
+    elif not quiet:
+        near = ", ".join(f"{name} within {value:.0e}" for name, value in off.items())
+        print(f"wrote {out} ({size(Path(out).stat().st_size)}): {near} of the model's")
+        print(f"now try: python {shlex.quote(out)} new.csv predictions.csv")
+
+
+def _plainly(words: str) -> str:
+    """Advice in the words of the command."""
+    words = words.removeprefix("export: ").replace("give std=False, which leaves", "give --no-std, which leaves")
+    return words.replace(", or save the model with model.save(...) instead", "").replace(", or save the model instead", "")

@@ -1,0 +1,403 @@
+"""Tables as people have them, as the numbers kernels see: :class:`Columns`, fitted on the training table, kept in the file.
+
+Each column of the user's becomes one column of the matrix, in the same order: numbers as they are, true and false as 1 and 0,
+dates as time since the first one, categories as codes 0, 1, 2, ... Columns that say where an entry was missing follow at the
+end, so that ``kernel.on(j)`` counts the user's columns.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+from covary.estimators.cells import (
+    BOOLEAN,
+    CATEGORY,
+    DATE,
+    DURATION,
+    KINDS,
+    NUMBER,
+    Cells,
+    check_names,
+    read_cells,
+    shown,
+)
+
+MISSING = ("refuse", "drop", "indicator", "impute")
+UNITS = {"years": 365.25 * 86400.0, "days": 86400.0, "hours": 3600.0, "seconds": 1.0}
+PERIODS = {"yearly": 365.25 * 86400.0, "weekly": 7 * 86400.0, "daily": 86400.0}
+LONG = 3  # how many of a unit a span must have for the unit to be used
+HEADER = re.compile(r"(.*[^\s\[(])\s*(?:\[([^\[\]()]{1,20})\]|\(([^\[\]()]{1,20})\))")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the user's: what it holds and how it becomes numbers.
+
+    ``unit`` is that of a header such as ``depth [m]``, or what dates and durations are counted in; ``levels`` are the
+    categories in the order of their codes, ``counts`` how many training rows each has; ``fill`` is what a missing entry is
+    given, as it stands in the matrix, and ``missing`` how many entries were missing in fit; ``seasons`` are those that the
+    dates are fine and long enough for.
+    """
+
+    name: str
+    kind: str = NUMBER
+    unit: str = ""
+    origin: str = ""
+    aware: bool = False
+    levels: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()
+    fill: float | None = None
+    missing: int = 0
+    indicator: bool = False
+    seasons: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name without its unit."""
+        found = HEADER.fullmatch(self.name)
+        return found[1] if found and self.kind == NUMBER else self.name
+
+    @property
+    def shown(self) -> str:
+        """The name with its unit, for people."""
+        return f"{self.label} ({self.unit})" if self.unit else self.name
+
+    @property
+    def words(self) -> str:
+        """What the column was taken for; nothing for plain numbers."""
+        if self.kind == DATE:
+            return f"{self.unit} since {self.origin.removesuffix('T00:00:00.000000')}{' UTC' if self.aware else ''}"
+        if self.kind == CATEGORY:
+            few = ", ".join(self.levels[:6]) + (", ..." if len(self.levels) > 6 else "")
+            return f"{len(self.levels)} categories ({few})"
+        return {BOOLEAN: "true or false, as 1 and 0", DURATION: f"a duration in {self.unit}"}.get(self.kind, "")
+
+    def period(self, season: str) -> float:
+        """A season's length in the unit of the dates."""
+        return PERIODS[season] / UNITS[self.unit]
+
+    def numbers(self, cells: Cells) -> np.ndarray:
+        """Numbers from entries that are no categories; NaN where missing."""
+        if self.kind == DATE:
+            return (cells.values - np.datetime64(self.origin)) / np.timedelta64(round(UNITS[self.unit]), "s")
+        if self.kind == DURATION:
+            return cells.values / np.timedelta64(round(UNITS[self.unit]), "s")
+        return cells.values
+
+    def filled_with(self) -> str:
+        """What missing entries are given, in words."""
+        if self.kind == CATEGORY and self.fill is not None:
+            return f"the commonest category, {self.levels[int(self.fill)]}"
+        if self.kind == BOOLEAN:
+            return "the commoner value, " + ("true" if self.fill else "false")
+        return f"the median, {self.fill:.6g}{' ' + self.unit if self.unit else ''}"
+
+
+def fit_column(who: str, name: str, cells: Cells, missing: str) -> Column:
+    """What a column of the training table is, and what will be done with its gaps."""
+    gone = cells.missing
+    what = f"column {name!r} of X"
+    if gone.all():
+        raise fail(who, f"{what} is empty", "leave it out")
+    some = cells.values[~gone]
+    count = int(gone.sum())
+    if cells.kind == CATEGORY:
+        if not cells.levels:
+            check_names(who, what, list(some))
+        levels = cells.levels or tuple(sorted(set(some)))
+        found = dict(zip(*np.unique(some.astype(str), return_counts=True), strict=True))
+        counts = tuple(int(found.get(level, 0)) for level in levels)
+        column = Column(name, CATEGORY, levels=levels, counts=counts, missing=count)
+        fill = float(np.argmax(counts))
+    else:
+        column = _measured(name, cells, some, count)
+        values = column.numbers(Cells(cells.kind, some))
+        fill = float(values.mean() >= 0.5) if cells.kind == BOOLEAN else float(np.median(values))
+    if missing in ("impute", "indicator"):
+        column = dataclasses.replace(column, fill=fill, indicator=missing == "indicator" and count > 0)
+    return column
+
+
+def _measured(name: str, cells: Cells, some: np.ndarray, count: int) -> Column:
+    """A column of numbers, dates or durations with its unit."""
+    if cells.kind in (NUMBER, BOOLEAN):
+        found = HEADER.fullmatch(name) if cells.kind == NUMBER else None
+        return Column(name, cells.kind, unit=(found[2] or found[3]).strip() if found else "", missing=count)
+    if cells.kind == DURATION:
+        longest = float(np.abs(some / np.timedelta64(1, "s")).max())
+        return Column(name, DURATION, unit=_unit(longest, UNITS), missing=count)
+    origin = some.min()
+    times = np.unique((some - origin) / np.timedelta64(1, "s"))
+    span = float(times[-1])
+    spacing = float(np.median(np.diff(times))) if len(times) > 1 else np.inf
+    seasons = tuple(s for s, p in PERIODS.items() if span >= 2 * p and spacing <= p / 3)
+    return Column(name, DATE, _unit(span, UNITS), str(origin), cells.aware, missing=count, seasons=seasons)
+
+
+def _unit(span: float, units: dict[str, float]) -> str:
+    """The largest unit of which the span has a few."""
+    if span == 0:
+        return "days"
+    return next((name for name, size in units.items() if span >= LONG * size), "seconds")
+
+
+@dataclass
+class Mapped:
+    """A table as a matrix, and what was done to it: missing entries by column, categories never seen, rows without inputs."""
+
+    x: np.ndarray
+    filled: dict[str, np.ndarray] = field(default_factory=dict)  # which rows were given a value
+    unseen: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # column, category, rows
+    gaps: dict[str, np.ndarray] = field(default_factory=dict)  # which rows have no value and get none
+
+    @property
+    def gone(self) -> np.ndarray:
+        """Which rows cannot be used, for want of an input."""
+        return np.any([np.zeros(len(self.x), bool), *self.gaps.values()], axis=0)
+
+    def flags(self) -> np.ndarray:
+        """For every row what should be known about it, or an empty text."""
+        said: list[list[str]] = [[] for _ in range(len(self.x))]
+        for verb, found in (("is missing", self.gaps), ("was missing", self.filled)):
+            for name, rows in found.items():
+                for i in np.flatnonzero(rows):
+                    said[i].append(f"{name} {verb}")
+        for name, levels in self.unseen.items():
+            for level, rows in levels.items():
+                for i in np.flatnonzero(rows):
+                    said[i].append(f"{name} {shown(level)} was never seen")
+        return np.array(["; ".join(parts) for parts in said], dtype=object)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How a table becomes the matrix the kernels see; ``estimator.columns_`` after a fit to a frame.
+
+    Parameters
+    ----------
+    each
+        The user's columns, in the order of ``fit``.
+    missing
+        What is done about missing entries: ``"refuse"``, ``"drop"``, ``"indicator"`` or ``"impute"``.
+    dropped
+        How many training rows were left out for missing inputs.
+    named
+        Whether the table had column names.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"depth [m]": [1.0, 2.0, 3.0], "soil": ["clay", "sand", "clay"]})
+    >>> columns = Columns.fit("example", table)
+    >>> columns.names
+    ['depth (m)', 'soil']
+    >>> columns.matrix("example", table.iloc[:, ::-1]).x
+    array([[1., 0.],
+           [2., 1.],
+           [3., 0.]])
+    """
+
+    each: tuple[Column, ...]
+    missing: str = "refuse"
+    dropped: int = 0
+    named: bool = True
+
+    @staticmethod
+    def fit(who: str, table: Any, missing: str = "refuse") -> Columns:
+        """The columns of a training table, a frame or an array of numbers."""
+        if missing not in MISSING:
+            raise fail(who, f"missing is {missing!r}", f"choose one of {', '.join(map(repr, MISSING))}")
+        named = hasattr(table, "columns")
+        keys = list(table.columns) if named else range(table.shape[1])
+        cells = {
+            str(k): read_cells(who, f"column {k!r} of X", table[k] if named else np.asarray(table)[:, k])  # type: ignore[index]
+            for k in keys
+        }
+        if len(cells) < len(keys):
+            twice = next(n for n in keys if [str(m) for m in keys].count(str(n)) > 1)
+            raise fail(who, f"two columns of X are called {twice!r}", "rename one of them")
+        each = tuple(fit_column(who, name, c, missing) for name, c in cells.items())
+        gone = np.any([c.missing for c in cells.values()], axis=0).sum() if missing == "drop" else 0
+        return Columns(each, missing, int(gone), named)
+
+    # what stands where ---------------------------------------------------------------------------------------------
+    @property
+    def plain(self) -> bool:
+        """Whether the table is numbers, true and false only, and gaps are refused: a matrix as it stands."""
+        return self.missing == "refuse" and all(c.kind in (NUMBER, BOOLEAN) for c in self.each)
+
+    @property
+    def width(self) -> int:
+        """How many columns the matrix has."""
+        return len(self.each) + len(self.indicators)
+
+    @property
+    def indicators(self) -> list[int]:
+        """The user's columns whose gaps have a column of their own in the matrix, after all others."""
+        return [j for j, c in enumerate(self.each) if c.indicator]
+
+    @property
+    def keys(self) -> list[str]:
+        """A name for every column of the matrix: the user's own, and ``"age missing"``."""
+        return [c.name for c in self.each] + [f"{self.each[j].name} missing" for j in self.indicators]
+
+    @property
+    def names(self) -> list[str]:
+        """The same with units, for people."""
+        return [c.shown for c in self.each] + [f"{self.each[j].label} missing" for j in self.indicators]
+
+    def places(self, *kinds: str) -> list[int]:
+        """The columns of the matrix that hold such kinds; indicators are true or false."""
+        found = [j for j, c in enumerate(self.each) if c.kind in kinds]
+        return found + (list(range(len(self.each), self.width)) if BOOLEAN in kinds else [])
+
+    # a table as a matrix -------------------------------------------------------------------------------------------
+    def matrix(self, who: str, table: Any) -> Mapped:
+        """The numbers of a table: columns are found by name, whatever their order; others are ignored."""
+        if self.named and not hasattr(table, "columns"):
+            what = "X has no column names, but the model was fitted to a table with text, dates or gaps"
+            raise fail(who, what, f"give a table with the columns {_few([c.name for c in self.each])}")
+        by_name = {str(k): k for k in table.columns} if self.named else {c.name: j for j, c in enumerate(self.each)}
+        lacking = [c.name for c in self.each if c.name not in by_name]
+        if lacking:
+            raise fail(who, f"X has no column {_few(lacking)}", "give every column the model was fitted to")
+        rows = len(table)
+        out = Mapped(np.empty((rows, self.width)))
+        for j, column in enumerate(self.each):
+            raw = table[by_name[column.name]] if self.named else np.asarray(table)[:, j]
+            self._put(who, column, raw, out, j)
+        for place, j in enumerate(self.indicators, len(self.each)):
+            out.x[:, place] = out.filled.get(self.each[j].name, np.zeros(rows))
+        return out
+
+    def _put(self, who: str, column: Column, raw: Any, out: Mapped, j: int) -> None:
+        cells = read_cells(who, f"column {column.name!r} of X", raw, column.kind)
+        if column.kind == DATE and cells.aware != column.aware and not cells.missing.all():
+            now, then = ("a", "none") if cells.aware else ("no", "one")
+            raise fail(who, f"column {column.name!r} of X has {now} time zone but had {then} in fit", "give the same")
+        gone = cells.missing
+        out.x[:, j] = self._codes(column, cells, out) if column.kind == CATEGORY else column.numbers(cells)
+        if not gone.any():
+            return
+        if column.fill is None:
+            out.x[gone, j] = np.nan
+            out.gaps[column.name] = gone
+        else:
+            out.x[gone, j] = column.fill
+            out.filled[column.name] = gone
+
+    @staticmethod
+    def _codes(column: Column, cells: Cells, out: Mapped) -> np.ndarray:
+        """Codes of categories; those the training table did not have get new ones, in the order they come."""
+        book = {level: float(i) for i, level in enumerate(column.levels)}
+        unknown = {level for level, count in zip(column.levels, column.counts, strict=True) if not count}
+        codes = np.array([np.nan if v is None else book.setdefault(v, float(len(book))) for v in cells.values], dtype=float)
+        for level in [v for v in book if v in unknown or book[v] >= len(column.levels)]:
+            rows = codes == book[level]
+            if rows.any():
+                out.unseen.setdefault(column.name, {})[level] = rows
+        return codes
+
+    def extended(self, mapped: Mapped) -> Columns:
+        """The same after rows were added: their new categories are known from now on."""
+        each = []
+        for j, column in enumerate(self.each):
+            new = [v for v in mapped.unseen.get(column.name, {}) if v not in column.levels]
+            levels = (*column.levels, *new)
+            if column.kind == CATEGORY:
+                codes = mapped.x[~np.isnan(mapped.x[:, j]), j].astype(int)
+                more = np.bincount(codes, minlength=len(levels))
+                counts = tuple(int(n + m) for n, m in zip((*column.counts, *([0] * len(new))), more, strict=True))
+                column = dataclasses.replace(column, levels=levels, counts=counts)
+            gaps = mapped.filled.get(column.name)
+            each.append(column if gaps is None else dataclasses.replace(column, missing=column.missing + int(gaps.sum())))
+        return dataclasses.replace(self, each=tuple(each), dropped=self.dropped + int(mapped.gone.sum()))
+
+    # words ---------------------------------------------------------------------------------------------------------
+    def facts(self) -> list[tuple[str, str]]:
+        """What the summary says of the columns: those that are no plain numbers, missing entries, seasons."""
+        out = [("column", f"{c.label}: {c.words}") for c in self.each if c.words and c.kind != BOOLEAN]
+        for c in self.each:
+            if c.missing and c.fill is not None:
+                beside = ", and marked in a column of their own" if c.indicator else ""
+                out.append(("missing", f"{c.label}: {c.missing} entries given {c.filled_with()}{beside}"))
+        if self.dropped:
+            out.append(("missing", f"{self.dropped} rows left out for missing inputs"))
+        return out
+
+    def unmarked(self, mapped: Mapped) -> list[str]:
+        """A sentence about gaps that no column marks, since fit had none there."""
+        if self.missing != "indicator":
+            return []
+        found = [c for c in self.each if c.name in mapped.filled and not c.indicator]
+        return [f"column {c.name!r} has gaps but had none in fit: given {c.filled_with()}, and not marked" for c in found]
+
+    def season_words(self) -> list[str]:
+        """How to ask for the seasons the dates are fine and long enough for."""
+        out = []
+        for j, c in enumerate(self.each):
+            if c.seasons:
+                names = repr(c.seasons[0]) if len(c.seasons) == 1 else repr(list(c.seasons))
+                texts = " ".join(f"+ {season_text(c, j, s)}" for s in c.seasons)
+                what = f"a {c.seasons[0]} season" if len(c.seasons) == 1 else f"{', '.join(c.seasons)} seasons"
+                out.append(f"{what} of {c.label}: seasonality={names}, or {texts} in a kernel of your own")
+        return out
+
+    # files ---------------------------------------------------------------------------------------------------------
+    def to_record(self) -> dict[str, Any]:
+        """For JSON; entries that say nothing are left out."""
+        blank = Column("")
+        each = []
+        for c in self.each:
+            pairs = ((f.name, getattr(c, f.name)) for f in dataclasses.fields(c))
+            each.append({k: list(v) if isinstance(v, tuple) else v for k, v in pairs if k == "name" or v != getattr(blank, k)})
+        return {"each": each, "missing": self.missing, "dropped": self.dropped, "named": self.named}
+
+    @staticmethod
+    def from_record(record: dict[str, Any]) -> Columns:
+        """What :meth:`to_record` wrote, checked."""
+        each = []
+        for entry in record["each"]:
+            given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+            c = Column(**given)
+            texts = (c.name, c.kind, c.unit, c.origin, *c.levels, *c.seasons)
+            sound = all(isinstance(v, str) for v in texts) and all(
+                isinstance(v, int) and v >= 0 for v in (*c.counts, c.missing)
+            )
+            sound = sound and c.kind in KINDS and len(c.levels) == len(c.counts) == len(set(c.levels))
+            sound = sound and all(isinstance(v, int) and v >= 0 for v in (*c.counts, c.missing))
+            sound = sound and set(c.seasons) <= set(PERIODS) and (c.fill is None or bool(np.isfinite(float(c.fill))))
+            if c.kind in (DATE, DURATION):
+                sound = sound and c.unit in UNITS and (c.kind == DURATION or not np.isnat(np.datetime64(c.origin)))
+            if not sound:
+                raise ValueError(f"the column {c.name!r}")
+            each.append(c)
+        if record["missing"] not in MISSING or len({c.name for c in each}) < len(each):
+            raise ValueError("the columns")
+        return Columns(tuple(each), str(record["missing"]), int(record["dropped"]), bool(record["named"]))
+
+
+def season_text(column: Column, j: int, season: str) -> str:
+    """The kernel of a season, as text."""
+    return f"Periodic(period=fixed({column.period(season):.10g})).on({j})"
+
+
+def unseen_words(mapped: Mapped) -> list[str]:
+    """A sentence about every column with categories that were never seen."""
+    out = []
+    for name, levels in mapped.unseen.items():
+        rows = int(sum(r.sum() for r in levels.values()))
+        few = ", ".join(shown(v) for v in list(levels)[:5]) + (f" and {len(levels) - 5} more" if len(levels) > 5 else "")
+        out.append(f"column {name!r} holds {few} in {rows} row{'s' * (rows > 1)}, never seen in fit: wider error bars there")
+    return out
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

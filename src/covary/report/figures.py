@@ -1,0 +1,358 @@
+"""The figures of a report: each drawn by itself, as SVG in the page's own colours, with a text for those who do not see it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from covary._checks import CovaryError
+from covary.data import Data
+from covary.diagnosis import Diagnosis, Foretold, Subject
+from covary.plots.calibration import plot_coverage, plot_pit, plot_reliability
+from covary.plots.classes import plot_classes
+from covary.plots.components import plot_components
+from covary.plots.dependence import plot_dependence
+from covary.plots.fit import plot_fit
+from covary.plots.history import plot_history, plot_restarts
+from covary.plots.predicted import plot_predicted, plot_residuals
+from covary.plots.relevance import plot_relevance
+from covary.plots.style import CURRENT, svg, theme
+
+PANEL = (4.2, 3.2)
+DRAWN = 1500  # rows drawn into a picture of the function
+MOST_TERMS, MOST_COLUMNS, MOST_OUTPUTS = 6, 6, 3
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture for the page: its SVG, a caption, and whether it may take the whole width."""
+
+    svg: str
+    caption: str
+    wide: bool = False
+
+
+class Pictures:
+    """Draws the figures of one report; every one gets ids of its own."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @contextmanager
+    def _quiet(self) -> Iterator[None]:
+        """The report's own style, without a window and without leaving figures open."""
+        import matplotlib as mpl
+        import matplotlib.pyplot as plt
+
+        before = plt.get_fignums()
+        with (
+            warnings.catch_warnings(),
+            mpl.rc_context({"savefig.dpi": 130, "figure.max_open_warning": 0}),
+            theme(CURRENT, 9.5),
+        ):
+            warnings.simplefilter("ignore", UserWarning)  # of letters that matplotlib's fonts lack: the browser has them
+            try:
+                yield
+            finally:
+                for number in plt.get_fignums():
+                    if number not in before:
+                        plt.close(number)
+
+    def many(
+        self,
+        count: int,
+        draw: Callable[[Any], Any],
+        alts: list[str],
+        captions: list[str],
+        *,
+        size: tuple[float, float] = PANEL,
+        wide: bool = False,
+    ) -> list[Figure]:
+        """So many figures of one axes each, drawn by one call with all of them."""
+        with self._quiet():
+            import matplotlib.pyplot as plt
+
+            axes = [plt.subplots(figsize=size, layout="constrained")[1] for _ in range(count)]
+            draw(axes if count > 1 else axes[0])
+            out = []
+            for ax, alt, caption in zip(axes, alts, captions, strict=True):
+                self.count += 1
+                out.append(Figure(svg(ax.figure, title=alt, prefix=f"f{self.count}-"), caption, wide))
+            return out
+
+    def own(self, draw: Callable[[], Any], alt: str, caption: str, *, wide: bool = False) -> list[Figure]:
+        """One figure that the drawing function makes itself."""
+        with self._quiet():
+            ax = np.ravel(np.asarray(draw(), dtype=object))[0]
+            self.count += 1
+            return [Figure(svg(ax.figure, title=alt, prefix=f"f{self.count}-"), caption, wide)]
+
+    def one(self, draw: Callable[[Any], Any], alt: str, caption: str, **options: Any) -> list[Figure]:
+        """One figure; none where it cannot be drawn."""
+        return self.many(1, draw, [alt], [caption], **options)
+
+
+def attempt(make: Callable[[], list[Figure]]) -> list[Figure]:
+    """The figures, or none where a model has no such picture."""
+    try:
+        return make()
+    except (CovaryError, np.linalg.LinAlgError):
+        return []
+
+
+def fit_figures(pictures: Pictures, estimator: Any, subject: Subject) -> list[Figure]:
+    """The function itself, for one input or two."""
+    names, d, target = list(subject.columns), subject.x.shape[1], subject.targets[0]
+    if d > 2 or len(subject.posteriors) > 1:
+        return []
+    if subject.classes is not None:
+        if d == 1:
+            return []
+        alt = f"Map of class probabilities over {names[0]} and {names[1]}, with the training rows."
+        return attempt(
+            lambda: pictures.own(
+                lambda: plot_classes(estimator), alt, "Probability of the classes, with the rows learned from.", wide=True
+            )
+        )
+    out: list[Figure] = []
+    for j, post in enumerate(singles(subject)[:MOST_OUTPUTS]):
+        target = f"{subject.targets[j]}{_standardised(subject)}"
+        if d == 1:
+            alt = f"{target} against {names[0]}: mean, 95 % bands and {post.data.rows} training rows."
+            said = f"{target}: mean, 95 % of the function (dark) and of new observations (light), and the rows learned from."
+            out += attempt(
+                lambda post=post, alt=alt, said=said: pictures.one(
+                    lambda ax: plot_fit(post, ax, names=names), alt, said, size=(5.8, 3.4), wide=True
+                )
+            )
+        else:
+            place = f"over {names[0]} and {names[1]}"
+            alts = [f"Map of the mean of {target} {place}.", f"Map of the standard deviation of {target} {place}."]
+            said = [f"Mean of {target}, with the rows learned from.", "How uncertain it is."]
+            out += attempt(
+                lambda post=post, alts=alts, said=said: pictures.many(
+                    2, lambda ax: plot_fit(post, ax, names=names), alts, said, size=(4.4, 3.4)
+                )
+            )
+    return out
+
+
+def few_rows(post: Any) -> Any:
+    """The posterior with some of its rows to be drawn, where there are many; what it believes stays as it is."""
+    rows = post.data.rows
+    if rows <= DRAWN:
+        return post
+    return replace(post, data=post.data.take(np.sort(np.random.default_rng(0).choice(rows, DRAWN, replace=False))))
+
+
+def singles(subject: Subject) -> list[Any]:
+    """One posterior for each output (standardised ones stay so), with as many rows as can be drawn."""
+    return [few_rows(post) for post in _singles(subject)]
+
+
+def _singles(subject: Subject) -> list[Any]:
+    post = subject.post
+    if not (subject.gaussian and post.data.y.ndim == 2):
+        return [post]
+    out, data = [], post.data
+    for j in range(data.y.shape[1]):
+        alone = Data(data.X, data.y[:, j], data.noise_variance, data.weight)
+        part = replace(post.solved, shift=np.ascontiguousarray(post.solved.shift[:, j]), alpha=post.solved.alpha[:, j].copy())
+        out.append(replace(post, data=alone, solved=part))
+    return out
+
+
+def _standardised(subject: Subject) -> str:
+    """What is said of outputs that are drawn in units of their own spread."""
+    return " (standardised)" if np.ndim(subject.scale) and not np.all(np.asarray(subject.scale) == 1) else ""
+
+
+def prediction_figures(pictures: Pictures, subject: Subject, seen: Foretold) -> list[Figure]:
+    """Predicted against observed."""
+    out = []
+    for j, name in enumerate(subject.targets[:MOST_OUTPUTS]):
+        y, mean, std = seen.y[:, j], seen.mean[:, j], seen.std[:, j]
+        inside = 100 * float((np.abs(seen.pit[:, j] - 0.5) <= 0.475).mean())
+        alt = f"Predicted against observed {name}: {inside:.0f} % of {len(y)} rows lie inside their 95 % intervals."
+        caption = f"{name}: each row foretold {_how(seen)}, with its 95 % interval. On the dashed line the prediction is right."
+        out += pictures.one(
+            lambda ax, y=y, mean=mean, std=std, name=name: plot_predicted(y, mean, std, ax, name=name),
+            alt,
+            caption,
+            size=(4.2, 3.9),
+        )
+    return out
+
+
+def calibration_figures(pictures: Pictures, subject: Subject, seen: Foretold) -> list[Figure]:
+    """PIT histogram and coverage curve, or the reliability curve of classes."""
+    if seen.p is not None and subject.classes is not None:
+        labels = [str(c) for c in subject.classes]
+        codes = seen.y[:, 0].astype(int)
+        right = 100 * float((seen.p.argmax(1) == codes).mean())
+        few = labels if len(labels) <= 6 else [labels[i] for i in np.argsort(-np.bincount(codes, minlength=len(labels)))[:6]]
+        truth = np.asarray(labels)[codes]
+        p = seen.p
+        alt = f"Observed share of each class against its predicted probability; {right:.0f} % of the rows are named right."
+        said = "How often a class was seen where it was given a probability; on the dashed line the probabilities are right."
+        out = attempt(lambda: pictures.one(lambda ax: plot_reliability(truth, p, ax, classes=labels), alt, said) if few else [])
+        own = p[np.arange(len(codes)), codes]
+        alt = f"Histogram of the probability given to the true class; the mean is {own.mean():.2f}."
+        said = "The probability that was given to what then proved true: the more at the right, the better."
+        return out + pictures.one(lambda ax: _own(ax, own, len(labels)), alt, said)
+    pit = seen.pit.ravel()
+    inside = 100 * float((np.abs(pit - 0.5) <= 0.475).mean())
+    alts = [
+        "Histogram of the probability foretold below each observation; level if the predictions are calibrated.",
+        f"Observed against nominal coverage; 95 % intervals hold {inside:.1f} %.",
+    ]
+    captions = [
+        "Level inside the grey band: calibrated. Heaped at both ends: error bars too narrow; in the middle: too wide.",
+        "How many rows intervals of every level hold. Inside the grey band: calibrated. Below the line: too narrow.",
+    ]
+
+    def draw(axes: Any) -> None:
+        plot_pit(pit, axes[0])
+        plot_coverage(pit, axes[1])
+
+    return pictures.many(2, draw, alts, captions)
+
+
+def _own(ax: Any, own: np.ndarray, classes: int) -> None:
+    from covary.plots.style import BLUE, bare, ink, legend
+
+    ax.hist(own, np.linspace(0, 1, 21), color=BLUE, alpha=0.65, lw=0)
+    ax.axvline(1 / classes, color=ink(), lw=0.9, ls="--", label="ignorance")
+    ax.set_xlim(0, 1)
+    ax.set_xlabel("probability of the true class")
+    ax.set_ylabel("rows")
+    legend(ax, loc="upper left")
+    bare(ax)
+
+
+def residual_figures(pictures: Pictures, subject: Subject, seen: Foretold, important: list[int]) -> list[Figure]:
+    """Residuals against the predictions and against the inputs that matter most."""
+    out = []
+    for j, name in enumerate(subject.targets[:MOST_OUTPUTS]):
+        z = seen.z[:, j]
+        places: list[tuple[Any, str]] = [(seen.mean[:, j], f"predicted {name}" if len(subject.targets) > 1 else "predicted")]
+        if j == 0:
+            places += [(seen.x[:, i], subject.columns[i]) for i in important[:2]]
+        for at, label in places:
+            alt = f"Standardised residuals of {name} against {label}; {int((np.abs(z) > 1.96).sum())} of {len(z)} beyond ±1.96."
+            caption = f"Residuals against {label}. Right: level, and 95 % between the dashed lines."
+            out += pictures.one(
+                lambda ax, z=z, at=at, label=label: plot_residuals(z, 0 * z, np.ones(len(z)), ax, against=at, name=label),
+                alt,
+                caption,
+            )
+    return out
+
+
+def relevance_figure(pictures: Pictures, found: Any) -> list[Figure]:
+    """The relevance of the inputs."""
+    first = ", ".join(f"{name} {100 * value:.0f} %" for name, value in zip(found.names[:5], found.values[:5], strict=True))
+    caption = "Share of the function's variation that involves each input (Sobol's total index)"
+    caption += ", with 95 % error bars." if found.errors is not None else "; of the posterior mean, so without error bars."
+    count = min(len(found.names), 20)
+
+    def draw(ax: Any) -> None:
+        plot_relevance(found.names, found.values, found.errors, ax)
+        ax.set_xlabel("share of the variation")
+
+    return pictures.one(
+        draw,
+        f"Relevance of the inputs: {first}.",
+        caption,
+        size=(4.6, 1.0 + 0.32 * count),
+    )
+
+
+def dependence_figures(pictures: Pictures, estimator: Any, subject: Subject, important: list[int]) -> list[Figure]:
+    """What the function does along each of the inputs that matter most."""
+    columns, names, out = important[:MOST_COLUMNS], list(subject.columns), []
+    if not columns:
+        return []
+    several = len(subject.targets) > 1
+    subjects = singles(subject)[:MOST_OUTPUTS] if several else [estimator]
+    for j, model in enumerate(subjects):
+        whose = f"{subject.targets[j]}{_standardised(subject)}" if several else ""
+        alts = [f"Partial dependence of {whose or 'the prediction'} on {names[i]}, with a 95 % band." for i in columns]
+        captions = [f"{subject.targets[j] if several else 'Dependence'} on {names[i]}, others as in the data." for i in columns]
+
+        def draw(axes: Any, model: Any = model, whose: str = whose) -> None:
+            plot_dependence(model, columns, np.atleast_1d(np.asarray(axes, dtype=object)), names=names, points=25, rows=100)
+            for ax in np.ravel(np.asarray(axes, dtype=object)):
+                if whose:
+                    ax.set_ylabel(whose)
+
+        out += attempt(
+            lambda draw=draw, alts=alts, captions=captions: pictures.many(len(columns), draw, alts, captions, size=(3.6, 2.6))
+        )
+    return out
+
+
+def component_figures(pictures: Pictures, subject: Subject, names: list[str], rows: list[dict[str, Any]]) -> list[Figure]:
+    """The additive terms of the kernel that do something."""
+    count = sum(row["share"] is not None and abs(row["share"]) > 0.005 for row in rows)
+    if count < 2 or len(subject.posteriors) > 1:
+        return []
+    shown = min(count, MOST_TERMS)
+    alts = [f"Term {i + 1} of the kernel with its 95 % band." for i in range(shown)]
+    captions = [""] * shown
+    return attempt(
+        lambda: pictures.many(
+            shown,
+            lambda axes: plot_components(singles(subject)[0], axes, names=names, most=shown),
+            alts,
+            captions,
+            size=(4.2, 2.7),
+        )
+    )
+
+
+def learning_figures(pictures: Pictures, learned: Any) -> list[Figure]:
+    """How the search went."""
+    if learned is None:
+        return []
+    out = attempt(
+        lambda: pictures.one(
+            lambda ax: plot_history(learned, ax),
+            f"Objective by evaluation: {len(learned.history)} evaluations, {learned.status}.",
+            "How far below the best each evaluation was, in nats; a level is the number of rows looked at.",
+        )
+    )
+    if len(learned.restarts) > 1:
+        out += attempt(
+            lambda: pictures.one(
+                lambda ax: plot_restarts(learned, ax),
+                f"Where {len(learned.restarts)} starts of the search ended.",
+                "Where each start ended, in nats below the best: ends far apart are different explanations.",
+                size=(4.2, 1.0 + 0.34 * max(len(learned.restarts), 3)),
+            )
+        )
+    return out
+
+
+def warning_figures(pictures: Pictures, diagnosis: Diagnosis) -> dict[str, Figure]:
+    """The picture of every warning that has one."""
+    out = {}
+    for check in diagnosis.warnings:
+        if check.draw is not None:
+            found = attempt(lambda check=check: pictures.one(check.draw, f"{check.title}: {check.sentence}", check.title))
+            if found:
+                out[check.name] = found[0]
+    return out
+
+
+def _how(seen: Foretold) -> str:
+    return {
+        "leave-one-out": "by all others (leave-one-out)",
+        "new rows": "without having been learned from",
+        "in-sample": "by all rows, itself included",
+    }[seen.kind]

@@ -1,0 +1,209 @@
+"""The report: everything about a fit on one page, in one file that needs nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covary._checks import CovaryError, fail
+from covary._write import whole_file
+from covary.diagnosis import Diagnosis, Subject, diagnose
+from covary.plots.relevance import relevance as find_relevance
+from covary.plots.style import MOST
+from covary.report import figures as draw
+from covary.report import tables
+from covary.report.words import component_rows, number, sentences, short_names
+
+ROWS = 200  # rows that relevance is found from
+
+
+def write_report(
+    estimator: Any,
+    subject: Subject,
+    path: Any,
+    *,
+    X: Any = None,
+    y: Any = None,
+    parameters: Any = (),
+    title: str | None = None,
+) -> Path:
+    """Write the report of a fit, whole or not at all.
+
+    Parameters
+    ----------
+    estimator
+        The fitted estimator.
+    subject
+        The same as the diagnosis sees it.
+    path
+        Where to write; the suffix should be ``.html``.
+    X, y
+        New rows, as numbers: with y the predictions are held against them, without y they are asked only whether they lie
+        beyond the data.
+    parameters
+        Rows of the table of hyperparameters: name, value, error and note each.
+    title
+        The page's heading.
+    """
+    place = Path(path)
+    if place.suffix.lower() not in (".html", ".htm"):
+        raise fail("report", f"the file is called {place.name!r}", "give a name that ends with .html")
+    if not place.parent.is_dir() or place.is_dir():
+        raise fail("report", f"{str(path)!r} has no folder to be written to", "create the folder, or write elsewhere")
+    diagnosis = diagnose(subject, X, y)
+    text = render(context(estimator, subject, diagnosis, parameters=parameters, title=title))
+    with whole_file(place, "report") as handle:
+        handle.write(text.encode())
+    return place
+
+
+def render(values: dict[str, Any]) -> str:
+    """The page as text."""
+    try:
+        import jinja2
+        import markupsafe
+    except ImportError:
+        raise fail("report", "jinja2 is not installed", "run pip install jinja2") from None
+    here = resources.files("covary.report")
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    template = environment.from_string(here.joinpath("template.html").read_text("utf-8"))
+    values = values | {"breakable": lambda text: markupsafe.escape(text).replace(".", markupsafe.Markup(".<wbr>"))}
+    text = template.render(style=here.joinpath("style.css").read_text("utf-8"), **values)
+    return re.sub(r"(?<=\d) %", "\u00a0%", text)
+
+
+def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameters: Any, title: str | None) -> dict[str, Any]:
+    """Everything the template needs."""
+    pictures, seen = draw.Pictures(), diagnosis.foretold
+    drawn = replace(subject, columns=short_names(subject.columns), targets=short_names(subject.targets))
+    names, found = list(drawn.columns), _relevance(estimator, drawn)
+    important = _important(drawn, found)
+    components = component_rows(subject)
+    part = getattr(estimator, "estimators_", [estimator])[0]
+    enough = seen is not None and len(seen) > 1
+    regression = subject.classes is None
+    shown = draw.warning_figures(pictures, diagnosis)
+    out: dict[str, Any] = {
+        "title": title or f"Gaussian process of {', '.join(subject.targets)}",
+        "kind": _kind(subject),
+        "sentences": sentences(subject, diagnosis, found, part.method_),
+        "tiles": _tiles(subject, diagnosis),
+        "diagnosis": diagnosis,
+        "warning_figures": shown,
+        "fit": draw.fit_figures(pictures, estimator, drawn),
+        "predictions": draw.prediction_figures(pictures, drawn, seen) if enough and regression else [],
+        "calibration": draw.calibration_figures(pictures, drawn, seen) if enough else [],
+        "residuals": draw.residual_figures(pictures, drawn, seen, important) if enough and regression else [],
+        "largest": tables.largest_errors(subject, seen) if enough else [],
+        "relevance": draw.attempt(lambda: draw.relevance_figure(pictures, found))
+        if found is not None and len(names) > 1
+        else [],
+        "dependence": draw.dependence_figures(pictures, estimator, drawn, important),
+        "components": components,
+        "component_figures": draw.component_figures(pictures, drawn, names, components),
+        "parameters": [_tidy(row) for row in parameters],
+        "learning": draw.learning_figures(pictures, part.learned_),
+        "facts": tables.fit_facts(estimator, subject),
+        "columns": tables.data_rows(subject),
+        "classes": tables.class_rows(subject, getattr(estimator, "class_count_", ())),
+        "notes": _notes(estimator, subject, diagnosis),
+        "versions": tables.versions(estimator),
+        "written": datetime.date.today().isoformat(),
+        "regression": regression,
+        "seen": seen,
+        "how": "" if seen is None else _how(seen),
+        "percent": lambda v: "–" if v is None else f"{100 * v:.0f} %".replace("-", "−"),
+        "number": number,
+    }
+    return out
+
+
+def _tidy(row: Any) -> dict[str, str]:
+    """A row of the table of parameters, rounding errors rounded."""
+    return {
+        "name": row.name,
+        "value": row.value,
+        "error": row.error,
+        "note": re.sub(r"-?\d(?:\.\d+)?e-1\d\b", "0", row.note).replace("(-", "(−"),
+    }
+
+
+def _how(seen: Any) -> str:
+    if seen.kind == "leave-one-out":
+        return f"Every row is foretold by all the others, without itself: {seen.how}."
+    return f"{seen.how[0].upper()}{seen.how[1:]}."
+
+
+def _kind(subject: Subject) -> str:
+    if subject.classes is not None:
+        return f"Classification, {len(subject.classes)} classes"
+    return "Regression" if len(subject.targets) == 1 else f"Regression, {len(subject.targets)} outputs"
+
+
+def _relevance(estimator: Any, subject: Subject) -> Any:
+    rows = ROWS if len(subject.columns) <= 15 else ROWS // 2
+    draws = 100 if subject.post.data.rows <= 5000 else 50
+    try:
+        return find_relevance(estimator, list(subject.columns), rows=rows, draws=draws)
+    except (CovaryError, np.linalg.LinAlgError):
+        return None
+
+
+def _important(subject: Subject, found: Any) -> list[int]:
+    """The columns by relevance, those that do nothing left out."""
+    if found is None:
+        return list(range(len(subject.columns)))
+    pairs = [(subject.columns.index(name), value) for name, value in zip(found.names, found.values, strict=True)]
+    return [i for i, value in pairs if value > 0.005] or [pairs[0][0]]
+
+
+def _tiles(subject: Subject, diagnosis: Diagnosis) -> list[tuple[str, str]]:
+    """The few numbers at the top."""
+    seen, data = diagnosis.foretold, subject.post.data
+    count = data.rows if data.weight is None else float(data.weight.sum())
+    out = [("rows", f"{count:,.0f}"), ("inputs", f"{len(subject.columns)}")]
+    if seen is None or not len(seen):
+        return out
+    if seen.p is not None:
+        codes = seen.y[:, 0].astype(int)
+        own = np.maximum(seen.p[np.arange(len(codes)), codes], 1e-300)
+        right = 100 * float((seen.p.argmax(1) == codes).mean())
+        return [*out, ("named right", f"{right:.1f} %"), ("log loss", f"{-np.log(own).mean():.3f}")]
+    spread, error = seen.y.std(0), np.sqrt(((seen.y - seen.mean) ** 2).mean(0))
+    inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
+    if (spread > 0).all():
+        out.append(("R²", f"{float((1 - (error / spread) ** 2).mean()):.3f}".replace("-", "−")))
+    if len(subject.targets) == 1:
+        out += [
+            ("typical error", number(float(error[0]), 3)),
+            ("typical error bar", f"± {number(float(np.median(seen.std)), 3)}"),
+        ]
+    return [*out, ("inside 95 % intervals", f"{inside:.1f} %")]
+
+
+def _notes(estimator: Any, subject: Subject, diagnosis: Diagnosis) -> list[str]:
+    """What should be known about the rows."""
+    data, seen, out = subject.post.data, diagnosis.foretold, []
+    if data.weight is not None:
+        out.append(
+            f"Rows that repeat each other are merged: {data.rows:,} different ones, counting as {data.weight.sum():,.0f}."
+        )
+    if seen is not None and seen.total != len(seen):
+        out.append(f"Predictions were held against {len(seen):,} of {seen.total:,} rows.")
+    if seen is not None and len(seen) > MOST:
+        out.append(f"Figures show at most {MOST:,} of {len(seen):,} rows, drawn at random; the numbers are of all of them.")
+    if seen is not None and seen.kind == "new rows":
+        out.append(f"Predictions are held against {len(seen):,} new rows, which were not learned from.")
+    if diagnosis.queries is not None and diagnosis.extrapolates is not None and (seen is None or seen.kind != "new rows"):
+        k, m = int(diagnosis.extrapolates.sum()), len(diagnosis.queries)
+        out.append(f"{m:,} new rows were looked at: {k:,} lie beyond the data.")
+    columns = getattr(estimator, "columns_", None)
+    if columns is not None and hasattr(columns, "facts"):
+        out += [f"{name}: {text}" for name, text in columns.facts()]
+    return out

@@ -1,0 +1,127 @@
+"""The tables of a report: parameters, columns of the data, the largest errors, facts about the fit."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+
+from covary.diagnosis import Foretold, Subject
+from covary.report.words import LIKELIHOODS, number
+
+MOST_ROWS = 8
+
+
+def data_rows(subject: Subject) -> list[dict[str, str]]:
+    """Inputs and targets: range, middle, spread, different values."""
+    data = subject.post.data
+    out = [_column(name, subject.x[:, i], "input") for i, name in enumerate(subject.columns)]
+    if subject.classes is not None:
+        return out
+    y = np.asarray(data.y, np.float64)
+    if subject.gaussian:
+        y = y * subject.scale + subject.location
+        out += [_column(name, v, "target") for name, v in zip(subject.targets, y.reshape(len(y), -1).T, strict=False)]
+    else:
+        out.append(_column(subject.targets[0], y[:, 0] if y.ndim == 2 else y, "target"))
+        if y.ndim == 2:
+            out.append(_column("size", y[:, 1], "trials or exposure"))
+    return out
+
+
+def _column(name: str, values: np.ndarray, role: str) -> dict[str, str]:
+    low, middle, high = (float(np.quantile(values, q)) for q in (0.0, 0.5, 1.0))
+    return {
+        "name": name,
+        "role": role,
+        "low": number(low),
+        "middle": number(middle),
+        "high": number(high),
+        "spread": number(float(values.std())),
+        "different": f"{len(np.unique(values)):,}",
+    }
+
+
+def class_rows(subject: Subject, counts: Any) -> list[dict[str, str]]:
+    """How many rows each class has."""
+    if subject.classes is None:
+        return []
+    total = float(np.sum(counts))
+    return [
+        {"name": str(c), "count": f"{float(n):,.0f}", "share": f"{100 * float(n) / total:.1f} %"}
+        for c, n in zip(subject.classes, counts, strict=True)
+    ]
+
+
+def largest_errors(subject: Subject, seen: Foretold) -> list[dict[str, str]]:
+    """The rows that were foretold worst."""
+    if seen.p is not None and subject.classes is not None:
+        codes = seen.y[:, 0].astype(int)
+        own = seen.p[np.arange(len(codes)), codes]
+        order = np.argsort(own)[:MOST_ROWS]
+        return [
+            {
+                "row": f"{seen.rows[i]}",
+                "seen": str(subject.classes[codes[i]]),
+                "said": str(subject.classes[int(seen.p[i].argmax())]),
+                "size": f"{100 * own[i]:.1f} %",
+            }
+            for i in order
+        ]
+    j = 0
+    order = np.argsort(-np.abs(seen.z[:, j]))[:MOST_ROWS]
+    return [
+        {
+            "row": f"{seen.rows[i]}",
+            "seen": number(float(seen.y[i, j])),
+            "said": f"{number(float(seen.mean[i, j]))} ± {number(float(1.96 * seen.std[i, j]), 2)}",
+            "size": f"{seen.z[i, j]:+.1f}".replace("-", "−"),
+        }
+        for i in order
+    ]
+
+
+def fit_facts(estimator: Any, subject: Subject) -> list[tuple[str, str]]:
+    """What was fitted, for whoever wants to do it again."""
+    part = getattr(estimator, "estimators_", [estimator])[0]
+    likelihood, post = subject.likelihood, subject.post
+    kind = type(likelihood).__name__
+    out = [
+        ("Estimator", type(estimator).__name__),
+        ("Observations", f"{LIKELIHOODS.get(kind, kind)} ({kind})"),
+        ("Inference", "exact" if post.status == "exact" else f"{type(part.inference_).__name__}, {post.status}"),
+        ("Method", f"{part.method_.name}: {part.method_.why}"),
+        ("Log evidence", f"{estimator.log_marginal_likelihood_:,.3f}".replace("-", "−")),
+    ]
+    kernels = post.model.kernel if isinstance(post.model.kernel, tuple) else (post.model.kernel,)
+    few = [repr(k) for k in kernels[:3]] + (["..."] if len(kernels) > 3 else [])
+    out.append(("Kernel", "; ".join(few)))
+    if subject.gaussian:
+        out.append(("Noise", f"standard deviation {number(float(np.sqrt(likelihood.variance)))}"))
+    jitter = float(getattr(post.factor, "jitter", 0.0) or 0.0)
+    out.append(("Jitter", f"{jitter:.1e}" if jitter else "none"))
+    learned = part.learned_
+    if learned is not None:
+        levels = " → ".join(f"{n:,}" for n in learned.levels)
+        out.append(("Learning", f"{learned.status}, {learned.steps} evaluations on {levels} rows, {learned.seconds:.1f} s"))
+    return out
+
+
+def versions(estimator: Any) -> list[tuple[str, str]]:
+    """What this was computed with, and the seed."""
+    import importlib.metadata as metadata
+
+    from covary._version import __version__
+
+    seed = estimator.random_state
+    out = [("covary", __version__), ("Python", platform.python_version())]
+    for name in ("jax", "numpy", "scipy", "scikit-learn", "matplotlib"):
+        try:
+            out.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            continue
+    return [
+        *out,
+        ("Seed", "none given" if seed is None else str(seed) if isinstance(seed, int | np.integer) else "a generator"),
+    ]
