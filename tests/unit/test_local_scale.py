@@ -112,3 +112,11 @@ def test_scales_are_the_learned_ones_or_those_of_the_columns() -> None:
     X = Data(np.random.default_rng(0).normal(size=(50, 2)) * [1.0, 10.0], np.zeros(50)).X
     np.testing.assert_array_equal(scales(covary.kernels.parse("2*Matern52(lengthscale=[1,3])"), X), [1.0, 3.0])
     np.testing.assert_allclose(scales(covary.kernels.parse("Linear()"), X), X.x.std(0) * np.sqrt(2))
+
+
+def test_a_file_of_numpy_alone_refuses_them(tmp_path) -> None:
+    x, y, _ = drawn(60)
+    model = GPRegressor("SquaredExponential(lengthscale=2.0)", local_errors=True, random_state=0).fit(x, y)
+    with pytest.raises(CovaryError, match="vary from place to place"):
+        model.export(tmp_path / "p.py")
+    model.export(tmp_path / "p.py", std=False)

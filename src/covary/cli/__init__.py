@@ -1,4 +1,7 @@
-"""The command ``covary``: fit, predict, demo, info. Heavy packages are imported inside the commands, so that help is quick."""
+"""The command ``covary``: fit, predict, report, info, datasets, export, demo.
+
+Heavy packages are imported inside the commands, so that help is quick.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ EPILOG = """
     mean, std, lower and upper for every row; of classes, the class and the probability of each
 
 The target may be a number, a class (yes/no, names) or a count (0, 1, 2, ...): fit finds out, and says so.
-No data at hand? [cyan]covary demo[/cyan] forecasts atmospheric CO2.
+No data at hand? [cyan]covary demo[/cyan] forecasts atmospheric CO2; [cyan]covary datasets[/cyan] lists tables to try.
 
 [bold]Exit codes[/bold]
 """
@@ -31,7 +31,7 @@ app = typer.Typer(
     name="covary",
     help="Learning from data with honest error bars: Gaussian processes for tables; they predict numbers, classes and counts.",
     epilog=EPILOG,
-    add_completion=False,
+    add_completion=True,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -109,9 +109,7 @@ def fit(
             out=out,
             inputs=inputs or [],
             ignore=ignore or [],
-            asked=Asked(
-                likelihood.value, inference.value, None if link is None else link.value, method.value, objective.value
-            ),
+            asked=Asked(likelihood.value, inference.value, None if link is None else link.value, method.value, objective.value),
             kernel=kernel,
             noise_column=noise_column,
             weight_column=weight_column,
@@ -214,3 +212,58 @@ def info(
         from covary.cli.info import run_info
 
         run_info(file, error_bars=error_bars.asked, as_json=as_json, quiet=quiet)
+
+
+def _dataset_names(incomplete: str) -> list[str]:
+    from covary.cli.datasets import complete_names
+
+    return complete_names(incomplete)
+
+
+@app.command(
+    epilog="Examples: [cyan]covary datasets[/cyan], [cyan]covary datasets iris --out iris.csv[/cyan], "
+    "[cyan]covary datasets step --rows 200 --seed 1 --out step.csv[/cyan]"
+)
+def datasets(
+    name: Annotated[
+        str | None, typer.Argument(help="A data set.", show_default="list them", autocompletion=_dataset_names)
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", "-o", metavar="FILE", help="Table to write; its suffix names the format, - is CSV on stdout."),
+    ] = None,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many rows, of those that are generated.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of those that are generated.")] = None,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """List the data sets that come with covary, tell about one, or write one to a file.
+
+    A few measured sets (with origin and licence) and the toy problems of the books, which are generated.
+    """
+    with door(debug) as run:
+        from covary.cli.datasets import run_datasets
+
+        run_datasets(run, name, out=out, rows=rows, seed=seed, as_json=as_json, quiet=quiet)
+
+
+@app.command(
+    epilog="Example: [cyan]covary export houses.covary predictor.py[/cyan], then [cyan]python predictor.py new.csv[/cyan]"
+)
+def export(
+    model: o.ModelFile,
+    out: Annotated[str, typer.Argument(metavar="FILE", help="Python file to write, .py.")],
+    std: Annotated[bool, typer.Option("--std/--no-std", help="With error bars (the file is then larger).")] = True,
+    as_json: o.Json = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Write a model as one Python file that needs NumPy only and predicts the same.
+
+    The file has predict(X, return_std=True) (classes: predict_proba) and is a command of its own: python FILE new.csv
+    """
+    with door(debug) as run:
+        from covary.cli.export import run_export
+
+        run_export(run, model, out, std=std, as_json=as_json, quiet=quiet)

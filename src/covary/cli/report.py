@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import covary
 from covary._checks import CovaryError
 from covary.cli.classes import codes_of
 from covary.cli.columns import input_frame, known, numbers
 from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
 from covary.cli.facts import input_names, likelihood_name, target_names
-from covary.cli.fit import enable_cache
 from covary.cli.model_file import load_model
 from covary.cli.output import check_place, console
 from covary.cli.progress import bar
@@ -31,7 +32,8 @@ def run_report(
     check_page(path, model if data is None else data)
     with bar(quiet=quiet) as progress:
         progress.stage("reading")
-        enable_cache()
+        with suppress(OSError):
+            covary.enable_cache()
         estimator, made = load_model(model)
         X, y, notes = None, None, []
         if data is not None:

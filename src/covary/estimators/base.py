@@ -18,6 +18,7 @@ from covary.estimators.cells import CATEGORY
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
 from covary.estimators.method import NAMES, choose
 from covary.estimators.summary import Summary
+from covary.export import export_model
 from covary.files import save
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
@@ -211,6 +212,11 @@ class GPEstimator(Assessed, BaseEstimator):
         """Write the fitted model to a file, whole or not at all; :func:`covary.load` reads it. See :mod:`covary.files`."""
         check_is_fitted(self)
         save(self, path, factor=factor)
+
+    def export(self, path: Any, *, std: bool = True, tolerance: float = 1e-10) -> dict[str, float]:
+        """Write the fitted model as one Python file that predicts with NumPy alone; see :func:`covary.export.export_model`."""
+        check_is_fitted(self)
+        return export_model(self, path, std=std, tolerance=tolerance)
 
     def _to_file(self, factor: bool | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         check_is_fitted(self)

@@ -52,6 +52,9 @@ def take_apart(model: Any, std: bool) -> Parts:
     if not isinstance(likelihood, Gaussian):
         what = f"the model has a {type(likelihood).__name__} likelihood"
         raise fail(WHO, what, "export goes with Gaussian noise and with classes; save the model with model.save(...) instead")
+    if std and model.posterior_.scale is not None:
+        what = "the error bars of the model vary from place to place"
+        raise fail(WHO, what, "export the mean alone (std=False), fit with local_errors=False, or save the model instead")
     parts = Parts(names={"regression_predict", "regression_answer"})
     outputs = model.posterior_.data.y.shape[1:]
     parts.constants |= {

@@ -1,0 +1,278 @@
+"""The report: one file that needs nothing else, right in what it says, readable without seeing it."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+import covary
+from covary import GPClassifier, GPRegressor
+from covary._checks import CovaryError
+from covary.cli.doors import BadData, BadUsage, Run
+from covary.cli.model_file import save_model
+from covary.cli.report import run_report
+from covary.report.words import kernel_words, listed, number
+
+mpl.use("Agg")
+
+HELD = ("kernel.*", "mean.value", "likelihood.variance")
+VOID = {"meta", "link", "br", "wbr", "img", "hr", "input"}
+FREE = re.compile(r"^(data:,|#)")
+
+
+class Page(HTMLParser):
+    """What a page holds: elements with their attributes, text by element, and whether every element is closed."""
+
+    def __init__(self, path: Path) -> None:
+        HTMLParser.__init__(self, convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.source = path.read_text("utf-8")
+        self.feed(self.source)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, {k: v or "" for k, v in attrs}))
+        if tag not in VOID:
+            self.open.append(tag)
+            self.texts.setdefault(tag, []).append("")
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, {k: v or "" for k, v in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, tag
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self.open):
+            self.texts[tag][-1] += data
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def sound(path: Path) -> Page:
+    """What every report obeys."""
+    page = Page(path)
+    assert path.stat().st_size < 3 * 2**20
+    assert not page.open
+    ids = [a["id"] for _, a in page.elements if "id" in a]
+    assert len(ids) == len(set(ids))
+    for tag, attributes in page.elements:
+        assert tag not in ("script", "iframe", "object")
+        assert not any(name.startswith("on") for name in attributes)
+        for name in ("src", "href", "xlink:href"):
+            if name in attributes and not attributes[name].startswith("data:image/png;base64,"):
+                assert FREE.match(attributes[name]), attributes[name]
+                assert attributes[name] in ("data:,", "#") or attributes[name][1:] in ids
+    assert "@import" not in page.source
+    assert not re.search(r"url\((?!#)", page.source)
+    assert not re.search(r"https?://(?!www\.w3\.org)", page.source)
+    assert len(page.all("figure")) == len(page.all("svg"))
+    for drawing in page.all("svg"):
+        assert drawing["role"] == "img"
+        assert len(drawing["aria-label"]) > 20
+    assert all(a.get("scope") in ("col", "row") for a in page.all("th"))
+    assert len(page.all("h1")) == len(page.all("main")) == len(page.all("nav")) == 1
+    assert [tag for tag, a in page.elements if a.get("class") == "skip"] == ["a"]
+    words = [text for text in page.texts["p"] if text.strip()]
+    assert sum(text in page.texts["div"][0] for text in words[1:4]) == 3  # three sentences lead
+    assert "nan" not in re.sub(r"<svg.*?</svg>", "", page.source, flags=re.DOTALL).lower().replace("finance", "")
+    return page
+
+
+def table(rows: int = 60, columns: int = 2, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray, np.random.Generator]:
+    rng = np.random.default_rng(seed)
+    x = pd.DataFrame(rng.uniform(-2, 2, (rows, columns)), columns=["dose", "age", "mass", "time"][:columns])
+    return x, np.sin(2 * x["dose"].to_numpy()) + 0.2 * rng.normal(size=rows), rng
+
+
+def test_a_regression_report(tmp_path: Path) -> None:
+    """Sentences, tiles, sections, tables; the numbers are those of the leave-one-out predictions."""
+    x, y, _ = table(80)
+    y[5] += 4.0
+    model = GPRegressor("1.0 * Matern52(lengthscale=[1.0, 1.0]) + 1.0 * Linear()", random_state=3).fit(x, y)
+    path = model.report(tmp_path / "r.html", title="Dose & response")
+    assert path == tmp_path / "r.html"
+    page = sound(path)
+    assert page.texts["h1"] == ["Dose & response"]
+    text = page.source.replace("\u00a0", " ")
+    loo = model.posterior_.leave_one_out()
+    error = float(np.sqrt(np.mean((y - loo.mean) ** 2)))
+    assert f"typical error of {number(error, 3)}" in text
+    assert f"explains {100 * (1 - error**2 / y.var()):.0f} %" in text
+    for check in model.diagnose().warnings:
+        assert check.advice.replace("'", "&#39;") in text
+    sections = [a["id"] for a in page.all("section")]
+    assert sections == [
+        "trust",
+        "fit",
+        "predictions",
+        "calibration",
+        "residuals",
+        "inputs",
+        "kernel",
+        "parameters",
+        "data",
+        "again",
+    ]
+    assert [a["href"][1:] for a in page.all("a")][1:] == sections
+    assert "a linear trend in dose and age" in text
+    assert "<dt>Seed</dt><dd>3</dd>" in text
+    assert "kernel.<wbr>0.<wbr>lengthscale[dose]" in text
+
+
+def test_the_same_model_gives_the_same_page(tmp_path: Path) -> None:
+    x, y, _ = table(40, 1)
+    model = GPRegressor("1.0 * Matern52()").fit(x, y)
+    assert model.report(tmp_path / "a.html").read_bytes() == model.report(tmp_path / "b.html").read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["two", "softmax", "one_vs_rest", "one input"])
+def test_classification_reports(tmp_path: Path, kind: str) -> None:
+    x, f, rng = table(80, 1 if kind == "one input" else 2)
+    f = f + 0.3 * rng.normal(size=80)
+    labels = np.where(f > 0, "yes", "no") if kind in ("two", "one input") else np.digitize(f, [-0.5, 0.5])
+    many = kind if kind in ("softmax", "one_vs_rest") else "softmax"
+    model = GPClassifier("4.0 * Matern52()", multi_class=many).fit(x, labels)
+    page = sound(model.report(tmp_path / "r.html"))
+    seen = model.diagnose().foretold
+    right = 100 * float((seen.p.argmax(1) == seen.y[:, 0]).mean())  # type: ignore[union-attr]
+    assert f"names {right:.1f} % of the rows right" in page.source.replace("\u00a0", " ")
+    assert "predictions" not in [a["id"] for a in page.all("section")]
+    assert any("probability" in a["aria-label"] for a in page.all("svg"))
+
+
+@pytest.mark.parametrize("kind", ["outputs", "poisson", "heteroscedastic", "nothing learned"])
+def test_other_regressions(tmp_path: Path, kind: str) -> None:
+    x, y, rng = table(60)
+    if kind == "outputs":
+        model = GPRegressor("1.0 * Matern52()").fit(x, np.stack([y, 50 * y + 10 * rng.normal(size=60)], axis=1))
+    elif kind == "poisson":
+        size = rng.uniform(1, 5, 60)
+        model = GPRegressor("1.0 * Matern52()", likelihood="poisson").fit(x, rng.poisson(size * np.exp(y)), size=size)
+    elif kind == "nothing learned":
+        model = GPRegressor("1.0 * Matern52()", fixed=HELD, noise=0.04).fit(x, y)
+    else:
+        model = GPRegressor("1.0 * Matern52()", likelihood=kind, max_time=20).fit(x, y)
+    page = sound(model.report(tmp_path / "r.html"))
+    assert ("Regression, 2 outputs" in page.source) == (kind == "outputs")
+
+
+def test_tiny_and_constant_tables(tmp_path: Path) -> None:
+    x = np.linspace(0, 1, 4)[:, None]
+    sound(GPRegressor().fit(x, x[:, 0] ** 2).report(tmp_path / "few.html"))
+    sound(GPRegressor().fit(np.linspace(0, 1, 30)[:, None], np.ones(30)).report(tmp_path / "flat.html"))
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    x, y, _ = table(40)
+    x.columns = ["<script>alert('x')</script>", "a & b"]
+    page = sound(GPRegressor("1.0 * Matern52()").fit(x, y).report(tmp_path / "r.html", title="<b>bold</b>"))
+    assert page.texts["h1"] == ["<b>bold</b>"]
+
+
+def test_a_model_from_a_file_and_new_rows(tmp_path: Path) -> None:
+    x, y, _ = table(60)
+    GPRegressor("1.0 * Matern52()").fit(x, y).save(tmp_path / "m.covary")
+    model = covary.load(tmp_path / "m.covary")
+    other, truth, _ = table(50, seed=1)
+    page = sound(model.report(tmp_path / "new.html", other, truth))
+    assert "rows it had not seen" in page.source
+    page = sound(model.report(tmp_path / "far.html", other + 10))
+    assert "lie beyond the data" in page.source
+    with pytest.raises(CovaryError, match="without X"):
+        model.report(tmp_path / "r.html", y=truth)
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    x, y, _ = table(30)
+    model = GPRegressor("1.0 * Matern52()").fit(x, y)
+    with pytest.raises(CovaryError, match=r"ends with \.html"):
+        model.report(tmp_path / "r.pdf")
+    with pytest.raises(CovaryError, match="no folder"):
+        model.report(tmp_path / "no" / "r.html")
+
+
+def test_no_figure_stays_open(tmp_path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    x, y, _ = table(40)
+    mine = plt.figure()
+    GPRegressor("1.0 * Matern52()").fit(x, y).report(tmp_path / "r.html")
+    assert plt.get_fignums() == [mine.number]  # type: ignore[attr-defined]
+    plt.close(mine)
+
+
+def test_many_rows_stay_small_and_quick(tmp_path: Path) -> None:
+    """20,000 rows through inducing inputs: the picture thins, the numbers do not."""
+    from covary.gram import LowRank
+
+    x, y, _ = table(20_000)
+    held: Any = {"fixed": HELD, "noise": 0.04, "method": LowRank(60)}
+    model = GPRegressor("1.0 * Matern52(lengthscale=1.0)", **held).fit(x, y)
+    began = time.perf_counter()
+    page = sound(model.report(tmp_path / "r.html"))
+    assert time.perf_counter() - began < 60
+    assert "of 20,000 rows, drawn at random" in page.source
+
+
+def test_words() -> None:
+    class Three:
+        columns = ("a", "b", "c")
+
+    words = {
+        "Matern32(lengthscale=[2.0, 5.0, 900.0])": (
+            "a fairly smooth function of a, b and c, varying over about 2 in a, 5 in b and 900 in c"
+        ),
+        "3.0 * SquaredExponential(lengthscale=4.0).on(1)": "a very smooth function of b, varying over about 4",
+        "Periodic(period=12.0).on(0)": "a pattern that repeats in a, every 12",
+        "SquaredExponential(lengthscale=9.0).on(0) * Periodic(period=1.0).on(0)": (
+            "a very smooth function of a, varying over about 9, times a pattern that repeats in a, every 1"
+        ),
+        "2.0 * (SquaredExponential(lengthscale=9.0) * Periodic(period=1.0)).on(1)": (
+            "a very smooth function times a pattern that repeats of b, varying over about 9, every 1"
+        ),
+        "Constant()": "a constant offset",
+        "Linear().on(2)": "a linear trend in c",
+    }
+    from covary.kernels.text import parse
+
+    for text, said in words.items():
+        assert kernel_words(parse(text), Three()) == said  # type: ignore[arg-type]
+    assert listed(list("abcde"), 3) == "a, b, c and 2 more"
+    assert [number(v) for v in (np.nan, np.inf, 0.0, 1234567.0, 2e9)] == ["–", "∞", "0", "1,234,567", "2e+09"]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model file; with a table that holds the truth; with one that does not; and what is refused."""
+    x, y, _ = table(60)
+    model = GPRegressor("1.0 * Matern52()").fit(x, y)
+    model.target_names_ = ["effect"]
+    save_model(model, str(tmp_path / "m.covary"), {})
+    other, truth, _ = table(40, seed=1)
+    other.assign(effect=truth).to_csv(tmp_path / "new.csv", index=False)
+    other.to_csv(tmp_path / "open.csv", index=False)
+    options: Any = {"title": None, "drop_missing": False, "quiet": False}
+    run = Run()
+    for data, name in (("new.csv", "b.html"), ("open.csv", "c.html")):
+        run_report(run, str(tmp_path / "m.covary"), data=str(tmp_path / data), out=str(tmp_path / name), **options)
+        page = sound(tmp_path / name)
+        assert page.texts["h1"] == ["Gaussian process of effect"]
+    assert run.written == [str(tmp_path / name) for name in ("b.html", "c.html")]
+    assert "does not hold effect" in capsys.readouterr().err
+    assert "new rows, which were not learned from" in (tmp_path / "b.html").read_text("utf-8")
+    with pytest.raises(BadUsage, match=r"ends with \.html"):
+        run_report(run, str(tmp_path / "m.covary"), data=None, out=str(tmp_path / "r.txt"), **options)
+    other[["dose"]].to_csv(tmp_path / "half.csv", index=False)
+    with pytest.raises(BadData, match="no column 'age'"):
+        run_report(run, str(tmp_path / "m.covary"), data=str(tmp_path / "half.csv"), out=str(tmp_path / "r.html"), **options)
