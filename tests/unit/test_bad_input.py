@@ -42,7 +42,7 @@ def frame(**columns: object) -> pd.DataFrame:
 
 
 REFUSED = {
-    "NaN in X": (put(np.nan), Y, r"GPRegressor: X is NaN at row 4, column 1; drop these rows or fill them, or say how with missing="),
+    "NaN in X": (put(np.nan), Y, r"X is NaN at row 4, column 1; drop these rows or fill them, or say how with missing="),
     "inf in X": (put(np.inf), Y, "X is inf at row 4, column 1"),
     "huge X": (put(1e200), Y, "X is 1e[+]200 at row 4, column 1; rescale it"),
     "a column that hardly varies": (X * [1.0, 1e-80, 1.0], Y, r"column 1 of X varies by only .*e-80; rescale it"),

@@ -19,6 +19,8 @@ EPILOG = """
     learns from every other column and writes houses.covary
 [cyan]covary predict houses.covary new.csv --out predictions.csv[/cyan]
     mean, std, lower and upper for every row; of classes, the class and the probability of each
+[cyan]covary report houses.covary[/cyan]
+    one HTML page: how good it is, whether to trust it, what each input does
 
 The target may be a number, a class (yes/no, names) or a count (0, 1, 2, ...): fit finds out, and says so.
 No data at hand? [cyan]covary demo[/cyan] forecasts atmospheric CO2; [cyan]covary datasets[/cyan] lists tables to try.
@@ -81,6 +83,7 @@ def fit(
     checkpoint: o.Checkpoint = None,
     out: o.ModelOut = None,
     predictions: o.Predictions = None,
+    report: o.Report = None,
     config: o.Config = None,
     save_config: o.SaveConfig = None,
     error_bars: o.ErrorBars = o.ErrorBarsChoice.auto,
@@ -126,6 +129,7 @@ def fit(
             categories=categories or [],
             seasonality=seasonality or [],
             predictions=predictions,
+            report=report,
             save_config=save_config,
             config=config,
         )
@@ -167,6 +171,26 @@ def predict(
             as_json=as_json,
             quiet=quiet,
         )
+
+
+@app.command(epilog="Example: [cyan]covary report houses.covary --data test.csv --out houses.html[/cyan]")
+def report(
+    model: o.ModelFile,
+    data: o.ReportData = None,
+    out: o.PageOut = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Heading of the page.")] = None,
+    drop_missing: o.DropMissing = False,
+    quiet: o.Quiet = False,
+    debug: o.Debug = False,
+) -> None:
+    """Write the report of a model: one HTML page that needs nothing else.
+
+    What was fitted and how good it is, whether to trust it, what each input does.
+    """
+    with door(debug) as run:
+        from covary.cli.report import run_report
+
+        run_report(run, model, data=data, out=out, title=title, drop_missing=drop_missing, quiet=quiet)
 
 
 @app.command()

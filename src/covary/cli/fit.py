@@ -18,6 +18,7 @@ from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
 from covary.cli.model_file import save_model, versions
 from covary.cli.output import check_place, check_table_place, console, write_json
 from covary.cli.progress import bar, learning
+from covary.cli.report import check_page, write_page
 from covary.cli.rows import open_words, predict_open, rows_of
 from covary.cli.shown import show_model
 from covary.cli.tables import Table, read_table, shown
@@ -49,6 +50,7 @@ def run_fit(
     categories: Sequence[str] = (),
     seasonality: Sequence[str] = (),
     predictions: str | None = None,
+    report: str | None = None,
     save_config: str | None = None,
     config: str | None = None,
 ) -> None:
@@ -58,6 +60,8 @@ def run_fit(
     check_place(path, None if data == "-" else data)
     if predictions is not None:
         check_table_place(predictions, None if data == "-" else data)
+    if report is not None:
+        check_page(report, None if data == "-" else data)
     seasons = seasons_asked(seasonality, kernel)
     changed = begin_config(data, save_config, config)
     with bar(quiet=quiet or as_json) as progress:
@@ -114,6 +118,9 @@ def run_fit(
         if save_config is not None:
             end_config(save_config, data, made, roles, out, predictions, checkpoint, drop_missing)
             run.written.append(save_config)
+        if report is not None:
+            progress.stage("drawing the report")
+            write_page(run, estimator, report)
         opened = predict_open(run, estimator, table, roles, rows, predictions, progress)
         if quiet and not as_json:
             return
@@ -134,7 +141,7 @@ def run_fit(
         *(("note", text) for text in changed),
     ]
     show_model(summary, shares, len(facts.matrix_names(estimator)), extra=extra, note=note)
-    also = f" and {save_config}" if save_config else ""
+    also = "".join(f" and {name}" for name in (save_config, report) if name)
     console().print(f"\n{'replaced' if replaced else 'wrote'} {path}{also} ({seconds:.1f} s in all)")
 
 

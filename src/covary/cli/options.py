@@ -171,6 +171,26 @@ Predictions = Annotated[
         show_default="none",
     ),
 ]
+Report = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", rich_help_panel=OUTPUT, help="Page to write, .html: the report of the fit.", show_default="none"
+    ),
+]
+ReportData = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        "-d",
+        metavar="DATA",
+        help="Table to hold the model against; without its target, only extrapolation is checked.",
+        show_default="leave-one-out",
+    ),
+]
+PageOut = Annotated[
+    str | None,
+    typer.Option("--out", "-o", metavar="FILE", help="Page to write.", show_default="the model's name with .html"),
+]
 SaveConfig = Annotated[
     str | None,
     typer.Option(

@@ -94,12 +94,12 @@ def new_rows(
         if gaps.any() and columns.missing not in ("impute", "indicator"):
             if not (drop_missing or columns.missing == "drop"):
                 row = int(np.flatnonzero(gaps)[0])
-                what = f"{table.name!r} lacks an input {table.where(row)} ({int(gaps.sum())} such rows)"
+                what = f"{table.name!r} lacks an input {table.where(row)} ({int(gaps.sum())} in all)"
                 raise BadData(f"{what}; fill it, or leave such rows out with --drop-missing.")
             X, kept = X[~gaps], ~gaps
     if not len(X):
         raise BadData(f"every row of {table.name!r} has a missing value; fill some.")
-    notes = [f"{int((~kept).sum())} rows with a missing input were left out"] if (~kept).any() else []
+    notes = [f"rows left out for a missing input: {int((~kept).sum())}"] if (~kept).any() else []
     if any(name not in table.columns for name in targets):
         return X, None, [*notes, f"{table.name!r} does not hold {targets[0]}: the rows are checked for extrapolation only"]
     y, seen, more = _truth(estimator, made, table, targets, kept)
@@ -115,7 +115,7 @@ def _truth(
         codes = codes_of(frame[targets[0]], estimator.classes_)
         seen = codes >= 0
         strange = int((codes == -1).sum())
-        notes = [f"{strange} rows of a class the model does not know were left out"] if strange else []
+        notes = [f"rows left out for a class the model does not know: {strange}"] if strange else []
         return (estimator.classes_[codes[seen]] if seen.any() else None), seen, notes
     if any(is_text(frame[name]) for name in targets):
         return None, np.ones(len(frame), bool), [f"{shown(targets[0])} is text here: only extrapolation is checked"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 from scipy.special import ndtri
 from scipy.stats import norm, rankdata, spearmanr
 
@@ -29,7 +31,7 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
 def neighbours(x: np.ndarray, count: int) -> np.ndarray:
     """The nearest other rows of every row: places (n, count)."""
     n = len(x)
-    found = cKDTree(x).query(x, k=count + 1)[1]
+    found: Any = KDTree(x).query(x, k=count + 1)[1]
     own = found == np.arange(n)[:, None]
     own[~own.any(1), -1] = True  # a row among many equal ones need not find itself: then the farthest goes
     return found[~own].reshape(n, count)

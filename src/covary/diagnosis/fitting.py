@@ -96,7 +96,7 @@ def _freed(subject: Subject) -> tuple[float, float] | None:
     if post.data.rows > RELEARN or type(post.bound).__name__ != "DenseBound":
         return None
     start = post.model.replace(likelihood=post.model.likelihood.with_mark("variance", Mark()))
-    found = learn(start, post.data, priors=dict(subject.priors[0]), n_restarts=2)
+    found: Any = learn(start, post.data, priors=dict(subject.priors[0]), n_restarts=2)
     return condition(found, post.data).log_evidence - post.log_evidence, float(found.likelihood.variance)
 
 

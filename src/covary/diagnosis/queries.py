@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 from scipy.special import gammaln
 
 from covary.data import as_inputs
@@ -49,7 +49,7 @@ def check_queries(subject: Subject, X: Any, share: np.ndarray | None = None) -> 
     wide = (found > share.max()) & (new >= WIDER * np.median(old))
     x, lengths = subject.x, subject.lengths()
     rows = x if len(x) <= MOST else x[np.sort(np.random.default_rng(0).choice(len(x), MOST, replace=False))]
-    tree = cKDTree(x / lengths)
+    tree = KDTree(x / lengths)
     apart = tree.query(np.asarray(inputs.x, np.float64) / lengths)[0]
     own = tree.query(rows / lengths, k=2)[0][:, 1] if len(x) > 1 else np.zeros(1)
     flagged = wide | ((apart > own.max()) & (apart > HALF))

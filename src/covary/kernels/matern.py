@@ -39,7 +39,7 @@ from covary.parameters import positive
 SERIES = 14  # powers of x < 1: the next term is below 1/14!²
 DEGREE = 35  # of the polynomials in ε
 OCTAVES, PER_OCTAVE, TOP = 12, 4, 6  # nodes u = 2⁶, 2^(6 − 1/4), …: e⁻ᵘ and e^(−x/u) are nothing beyond either end
-SMOOTH, NODES, AT_ONCE, NOTHING = 10.0, 40, 20, 37.0  # from this ν on, so many nodes where the density is above e⁻³⁷ of its peak
+SMOOTH, NODES, AT_ONCE, NOTHING = 10.0, 40, 20, 37.0  # from this ν on; so many nodes, to e⁻³⁷ of the density's peak
 MOST_ORDER = 50
 LOG_U = math.log(2) * (TOP - np.arange(OCTAVES * PER_OCTAVE) / PER_OCTAVE)
 

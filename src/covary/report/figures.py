@@ -21,7 +21,7 @@ from covary.plots.fit import plot_fit
 from covary.plots.history import plot_history, plot_restarts
 from covary.plots.predicted import plot_predicted, plot_residuals
 from covary.plots.relevance import plot_relevance
-from covary.plots.style import CURRENT, svg, theme
+from covary.plots.style import CURRENT, svg, theme, title
 
 PANEL = (4.2, 3.2)
 DRAWN = 1500  # rows drawn into a picture of the function
@@ -303,17 +303,20 @@ def component_figures(pictures: Pictures, subject: Subject, names: list[str], ro
     if count < 2 or len(subject.posteriors) > 1:
         return []
     shown = min(count, MOST_TERMS)
-    alts = [f"Term {i + 1} of the kernel with its 95 % band." for i in range(shown)]
-    captions = [""] * shown
-    return attempt(
-        lambda: pictures.many(
-            shown,
-            lambda axes: plot_components(singles(subject)[0], axes, names=names, most=shown),
-            alts,
-            captions,
-            size=(4.2, 2.7),
-        )
-    )
+    size = np.array([abs(row["share"]) for row in rows])
+    chosen = [rows[i] for i in np.sort(np.argsort(-size, kind="stable")[:shown])]
+    captions = [f"{100 * row['share']:.0f} % of the variance: {row['words']}.".replace("-", "−") for row in chosen]
+    alts = [
+        f"{row['name']}, a term of the kernel, with its 95 % band; {said}" for row, said in zip(chosen, captions, strict=True)
+    ]
+
+    def draw(axes: Any) -> None:
+        plot_components(singles(subject)[0], axes, names=names, most=shown)
+        for ax, row in zip(axes, chosen, strict=True):
+            name = str(row["name"])
+            title(ax, name if len(name) <= 44 else f"{name[:43]}…")
+
+    return attempt(lambda: pictures.many(shown, draw, alts, captions, size=(4.2, 2.7)))
 
 
 def learning_figures(pictures: Pictures, learned: Any) -> list[Figure]:
@@ -343,8 +346,10 @@ def warning_figures(pictures: Pictures, diagnosis: Diagnosis) -> dict[str, Figur
     """The picture of every warning that has one."""
     out = {}
     for check in diagnosis.warnings:
-        if check.draw is not None:
-            found = attempt(lambda check=check: pictures.one(check.draw, f"{check.title}: {check.sentence}", check.title))
+        drawing: Any = check.draw
+        if drawing is not None:
+            alt = f"{check.title}: {check.sentence}"
+            found = attempt(lambda d=drawing, a=alt, c=check.title: pictures.one(d, a, c))
             if found:
                 out[check.name] = found[0]
     return out

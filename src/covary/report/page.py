@@ -13,7 +13,7 @@ import numpy as np
 
 from covary._checks import CovaryError, fail
 from covary._write import whole_file
-from covary.diagnosis import Diagnosis, Subject, diagnose
+from covary.diagnosis import Diagnosis, Foretold, Subject, diagnose
 from covary.plots.relevance import relevance as find_relevance
 from covary.plots.style import MOST
 from covary.report import figures as draw
@@ -80,13 +80,13 @@ def render(values: dict[str, Any]) -> str:
 
 def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameters: Any, title: str | None) -> dict[str, Any]:
     """Everything the template needs."""
-    pictures, seen = draw.Pictures(), diagnosis.foretold
+    pictures = draw.Pictures()
+    seen = diagnosis.foretold
     drawn = replace(subject, columns=short_names(subject.columns), targets=short_names(subject.targets))
     names, found = list(drawn.columns), _relevance(estimator, drawn)
     important = _important(drawn, found)
     components = component_rows(subject)
     part = getattr(estimator, "estimators_", [estimator])[0]
-    enough = seen is not None and len(seen) > 1
     regression = subject.classes is None
     shown = draw.warning_figures(pictures, diagnosis)
     out: dict[str, Any] = {
@@ -97,10 +97,6 @@ def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameter
         "diagnosis": diagnosis,
         "warning_figures": shown,
         "fit": draw.fit_figures(pictures, estimator, drawn),
-        "predictions": draw.prediction_figures(pictures, drawn, seen) if enough and regression else [],
-        "calibration": draw.calibration_figures(pictures, drawn, seen) if enough else [],
-        "residuals": draw.residual_figures(pictures, drawn, seen, important) if enough and regression else [],
-        "largest": tables.largest_errors(subject, seen) if enough else [],
         "relevance": draw.attempt(lambda: draw.relevance_figure(pictures, found))
         if found is not None and len(names) > 1
         else [],
@@ -121,7 +117,20 @@ def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameter
         "percent": lambda v: "–" if v is None else f"{100 * v:.0f} %".replace("-", "−"),
         "number": number,
     }
-    return out
+    return out | _held(pictures, subject, drawn, seen, important)
+
+
+def _held(pictures: Any, subject: Subject, drawn: Subject, seen: Foretold | None, important: list[int]) -> dict[str, Any]:
+    """What is drawn of the predictions that were held against the truth."""
+    if seen is None or len(seen) < 2:
+        return {"predictions": [], "calibration": [], "residuals": [], "largest": []}
+    regression = subject.classes is None
+    return {
+        "predictions": draw.prediction_figures(pictures, drawn, seen) if regression else [],
+        "calibration": draw.calibration_figures(pictures, drawn, seen),
+        "residuals": draw.residual_figures(pictures, drawn, seen, important) if regression else [],
+        "largest": tables.largest_errors(subject, seen),
+    }
 
 
 def _tidy(row: Any) -> dict[str, str]:
@@ -205,5 +214,5 @@ def _notes(estimator: Any, subject: Subject, diagnosis: Diagnosis) -> list[str]:
         out.append(f"{m:,} new rows were looked at: {k:,} lie beyond the data.")
     columns = getattr(estimator, "columns_", None)
     if columns is not None and hasattr(columns, "facts"):
-        out += [f"{name}: {text}" for name, text in columns.facts()]
+        out += [f"{text}." if name == "column" else f"{name[0].upper()}{name[1:]}: {text}." for name, text in columns.facts()]
     return out

@@ -169,7 +169,7 @@ def _trust(subject: Subject, diagnosis: Diagnosis) -> str:
 def component_rows(subject: Subject) -> list[dict[str, Any]]:
     """The terms of the kernel: name, words, and the share of the fit's variance where it is known (None where not)."""
     post = subject.post
-    kernels = post.model.kernel if isinstance(post.model.kernel, tuple) else (post.model.kernel,)
+    kernels: Any = post.model.kernel if isinstance(post.model.kernel, tuple) else (post.model.kernel,)
     if len(kernels) > 1 or len(subject.posteriors) > 1:
         labels = [str(c) for c in subject.classes] if subject.classes is not None else ["function", "noise"]
         if len(subject.posteriors) > 1:
@@ -211,6 +211,8 @@ def kernel_words(kernel: Any, subject: Subject) -> str:
     seen = columns_of(kernel, d)
     names = [subject.columns[i] for i in seen]
     inner = _inner(kernel)
+    if isinstance(inner, Product) and not isinstance(_unscaled(kernel), Columns):
+        return ", times ".join(kernel_words(factor, subject) for factor in inner.factors)
     if isinstance(inner, Product):
         each = [_inner(factor) for factor in inner.factors]
         words = [_base(part) for part in each]
@@ -228,6 +230,12 @@ def kernel_words(kernel: Any, subject: Subject) -> str:
 
 def _pairs(product: Any, inner: list[Any]) -> Any:
     return zip(inner, product.factors, strict=True)
+
+
+def _unscaled(kernel: Any) -> Any:
+    while isinstance(kernel, Scaled):
+        kernel = kernel.kernel
+    return kernel
 
 
 def _inner(kernel: Any) -> Any:
@@ -252,9 +260,9 @@ def _scale(inner: Any, kernel: Any, subject: Subject, d: int) -> str:
     names = [subject.columns[i] for i in columns_of(kernel, d)]
     values = np.atleast_1d(np.asarray(length, np.float64))
     if len(values) == 1:
-        return f", varying over about {number(float(values[0]))}"
+        return f", varying over about {number(float(values[0]), 3)}"
     if len(values) != len(names):
         return ""
     order = np.argsort(values)
-    some = [f"{number(float(values[i]))} in {names[i]}" for i in order[:4]]
+    some = [f"{number(float(values[i]), 3)} in {names[i]}" for i in order[:4]]
     return f", varying over about {listed(some)}"
