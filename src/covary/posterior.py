@@ -17,7 +17,7 @@ from covary.gram.linalg import Lapack
 from covary.kernels.tiles import SMALL
 from covary.likelihoods.gaussian import Gaussian
 from covary.paths import Paths, draw_paths
-from covary.prediction import LeftOut, Observed, Prediction, Spread
+from covary.prediction import LeftOut, Mixed, Observed, Prediction, Spread
 
 CHUNK_BYTES = 2**26
 
@@ -129,12 +129,12 @@ class Posterior:
             if self.scale is None:
                 joint = None if f.covariance is None else f.covariance + np.diag(moments.variance - f.variance)
                 return Spread(moments.mean, moments.variance, joint)
-            factor = self.scale.factor(X)
+            factor, unsure = self.scale.at(X)
             joint = None
             if f.covariance is not None:
                 root = np.sqrt(factor)
                 joint = (f.covariance + np.diag(moments.variance - f.variance)) * np.outer(root, root)
-            return Spread(moments.mean, factor * moments.variance, joint)
+            return Mixed(moments.mean, factor * moments.variance, joint, unsure)
         moments = likelihood.predictive(f.mean, f.variance, size)
         return Observed(moments.mean, moments.variance, likelihood, f, size)
 
@@ -164,10 +164,11 @@ class Posterior:
                 R, s = factor.diag_inverse(), np.asarray(factor.spread)
                 own = 1 / R  # variance of the noisy target without its row
                 mean, variance = self.data.y - self.alpha * own, np.maximum(own - s, 0.0)
+                y = Spread(mean, own)
                 if self.scale is not None:
-                    own = own * self.scale.left_out(self.data.X)
-                log_prob = -0.5 * (np.log(2 * np.pi * own) + (self.data.y - mean) ** 2 / own)
-                return LeftOut(mean, variance, log_prob, own)
+                    factor, unsure = self.scale.left_out(self.data.X)
+                    y = Mixed(mean, factor * own, None, unsure)
+                return LeftOut(mean, variance, y.log_prob(self.data.y), y)
             marginal, tau = factor.variance(), np.asarray(factor.spread)
             precise = 1 / marginal - tau
             if (precise <= 0).any():
@@ -332,8 +333,9 @@ class Posterior:
         drawn = self.model.likelihood.at(inputs).sample(f, rng, None if size is None else self._sizes(size, f.shape[1]))
         if self.scale is None:
             return drawn
-        mean = self.mean(X)
-        return mean + np.sqrt(self.scale.factor(inputs)) * (drawn - mean)
+        mean, (factor, unsure) = self.mean(X), self.scale.at(inputs)
+        h = np.sqrt(unsure) * rng.standard_normal(drawn.shape) - unsure / 2
+        return mean + np.sqrt(factor * np.exp(h)) * (drawn - mean)
 
 
 def square_root(C: np.ndarray) -> np.ndarray:

@@ -10,6 +10,8 @@ from scipy import special
 
 from covary._checks import fail
 
+NODES, WIDEST = 53, 6.5  # of the rule over an uncertain variance, and how many standard deviations it reaches
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -34,9 +36,59 @@ class Spread:
         """The Gaussian quantile."""
         return self.mean + special.ndtri(p) * self.std
 
+    def cdf(self, y: Any) -> np.ndarray:
+        """The probability of a value below, one per row."""
+        return special.ndtr((np.asarray(y) - self.mean) / self.std)
+
     def log_prob(self, y: Any) -> np.ndarray:
         """The Gaussian log density of values, one per row (R&W, eq. 2.34 with the sign turned)."""
         return -0.5 * (np.log(2 * np.pi * self.variance) + (np.asarray(y) - self.mean) ** 2 / self.variance)
+
+
+@dataclass(frozen=True)
+class Mixed(Spread):
+    r"""A normal distribution whose variance is itself uncertain: longer tails around the same mean and variance.
+
+    .. math:: y \mid h \sim N\bigl(\mu, \sigma^2 e^{h - b/2}\bigr), \qquad h \sim N(0, b)
+
+    ``unsure`` holds b, the variance of the logarithm of the variance, per row; by the trapezoidal rule, which is
+    all but exact under a normal density.
+    """
+
+    unsure: Any = 0.0
+
+    def _parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The standard deviations of a mixture of normals (m, K), and the logarithms of its weights (K,)."""
+        z = np.linspace(-WIDEST, WIDEST, NODES)
+        w = np.exp(-0.5 * z**2)
+        b = np.broadcast_to(np.asarray(self.unsure, np.float64), self.mean.shape)[:, None]
+        return np.sqrt(self.variance)[:, None] * np.exp(0.5 * (np.sqrt(b) * z - b / 2)), np.log(w / w.sum())
+
+    def cdf(self, y: Any) -> np.ndarray:
+        """The probability of a value below, one per row."""
+        std, log_w = self._parts()
+        return (np.exp(log_w) * special.ndtr((np.asarray(y) - self.mean)[:, None] / std)).sum(1)
+
+    def log_prob(self, y: Any) -> np.ndarray:
+        """The log density of values, one per row."""
+        std, log_w = self._parts()
+        z = (np.asarray(y) - self.mean)[:, None] / std
+        return special.logsumexp(log_w - 0.5 * (np.log(2 * np.pi) + z**2) - np.log(std), axis=1)
+
+    def quantile(self, p: float) -> np.ndarray:
+        """The value that an observation stays below with probability p, by bisection."""
+        std, log_w = self._parts()
+        w, widest = np.exp(log_w), std.max(1) * max(abs(float(special.ndtri(p))), 1e-3)
+        low, high = -widest, widest  # deviations from the mean
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = (w * special.ndtr(middle[:, None] / std)).sum(1) < p
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return self.mean + (low + high) / 2
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """The central interval that holds a share ``level`` of the mass."""
+        return self.quantile(0.5 - level / 2), self.quantile(0.5 + level / 2)
 
 
 @dataclass(frozen=True)
@@ -93,13 +145,13 @@ class Observed:
 class LeftOut:
     """What the other rows say of each: latent moments without the row, and the log probability of what was seen there.
 
-    ``observed`` is the variance stated of what was seen there, under Gaussian noise.
+    ``y`` is the distribution stated of what was seen there, under Gaussian noise.
     """
 
     mean: np.ndarray
     variance: np.ndarray
     log_prob: np.ndarray
-    observed: np.ndarray | None = None
+    y: Spread | None = None
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import integrate, stats
 
 import covary
 from covary import GP, Data, GPRegressor, Model, condition
 from covary._checks import CovaryError
 from covary.likelihoods import Gaussian
 from covary.models.local_scale import CLEARLY, errors, local_scale, scales
+from covary.prediction import Mixed, Spread
 
 
 def drawn(n: int, seed: int = 0, varying: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -75,13 +77,37 @@ def test_prediction_left_out_draws_and_covariance_agree() -> None:
     assert std0[2] < 1.1 * std0[0]
     _, cov = model.predict(new, return_cov=True)
     np.testing.assert_allclose(np.diag(cov), std**2)
-    draws = model.posterior_.sample_y(new, 20_000, key=0)
-    np.testing.assert_allclose(draws.std(0), std, rtol=0.03)
+    draws = model.sample_y(new, 40_000, random_state=0).T
+    np.testing.assert_allclose(draws.std(0), std, rtol=0.05)
+    for p, q in zip((0.05, 0.5, 0.9), model.predict_quantiles(new, (0.05, 0.5, 0.9)), strict=True):
+        np.testing.assert_allclose((draws < q).mean(0), p, atol=0.01)
     left = model.posterior_.leave_one_out()
     assert left.log_prob.mean() > plain.posterior_.leave_one_out().log_prob.mean() + 0.3
-    expected = -0.5 * (np.log(2 * np.pi * left.observed) + (model.posterior_.data.y - left.mean) ** 2 / left.observed)
-    np.testing.assert_allclose(left.log_prob, expected)
+    assert abs(np.mean(left.y.cdf(model.posterior_.data.y) < 0.1) - 0.1) < 0.04
+    assert np.isfinite(model.diagnose()["coverage"].value)
     assert "vary from place to place" in str(model.summary())
+
+
+def test_the_mixture_is_one_of_normals() -> None:
+    """Density, distribution and quantiles against integration over the uncertain variance."""
+    mean, variance, b = 0.7, 2.0, 1.3
+    y = Mixed(np.full(3, mean), np.full(3, variance), None, np.full(3, b))
+
+    def over(f) -> float:
+        def inside(h: float) -> float:
+            return stats.norm.pdf(h, 0, np.sqrt(b)) * f(stats.norm(mean, np.sqrt(variance * np.exp(h - b / 2))))
+
+        return integrate.quad(inside, -12, 12, epsabs=1e-12)[0]
+
+    at = np.array([-3.0, 0.9, 6.0])
+    np.testing.assert_allclose(np.exp(y.log_prob(at)), [over(lambda n, v=v: n.pdf(v)) for v in at], rtol=1e-8)
+    np.testing.assert_allclose(y.cdf(at), [over(lambda n, v=v: n.cdf(v)) for v in at], rtol=1e-8)
+    assert over(lambda n: n.var()) == pytest.approx(variance, rel=1e-8)
+    low, high = y.interval(0.9)
+    np.testing.assert_allclose(y.cdf(high) - y.cdf(low), 0.9, atol=1e-10)
+    certain = Mixed(at, np.ones(3), None, np.zeros(3))
+    np.testing.assert_allclose(certain.quantile(0.2), Spread(at, np.ones(3)).quantile(0.2), atol=1e-10)
+    np.testing.assert_allclose(certain.log_prob(0.3), Spread(at, np.ones(3)).log_prob(0.3), rtol=1e-12)
 
 
 def test_it_is_written_and_read(tmp_path) -> None:

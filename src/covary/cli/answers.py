@@ -93,7 +93,7 @@ def answer_of(q: Question, *, scored: bool = True) -> Answer:
     """The answer of whatever model there is."""
     if hasattr(q.estimator, "classes_"):
         answer = classes(q)
-    elif likelihood_name(q.estimator) == "gaussian":
+    elif likelihood_name(q.estimator) == "gaussian" and q.estimator.posterior_.scale is None:
         answer = measurements(q)
     else:
         answer = others(q, scored)

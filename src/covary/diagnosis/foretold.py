@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 from covary.data import as_inputs
 from covary.diagnosis.cavities import Latent, at_new, left_out, share_left
 from covary.diagnosis.subject import Subject
-from covary.prediction import Spread
+from covary.prediction import Mixed, Spread
 
 MOST = 4000  # rows whose distribution is integrated over, where the likelihood is not Gaussian noise
 EDGE = 1e-16  # the least probability that becomes a standardised error
@@ -89,6 +89,11 @@ def foretell(subject: Subject, X: Any = None, y: Any = None, *, key: int = 0) ->
         mean, std = first.mean.reshape(values.shape), np.sqrt(first.noisy)[:, None] * np.ones(values.shape[1])
         z = (values - mean) / np.maximum(std, np.finfo(float).tiny)
         pit = ndtr(z)
+        if post.scale is not None:
+            stated = post.predict(inputs).y if new else post.leave_one_out().y
+            stated = Mixed(stated.mean[rows], stated.variance[rows], None, stated.unsure[rows])
+            std, pit = stated.std[:, None], stated.cdf(seen)[:, None]
+            z = ndtri(np.clip(pit, EDGE, 1 - EDGE))
         scale, location = np.atleast_1d(subject.scale), np.atleast_1d(subject.location)
         values, mean, std = values * scale + location, mean * scale + location, std * scale
     else:

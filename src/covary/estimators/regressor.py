@@ -413,7 +413,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         levels = np.atleast_1d(np.asarray(p, np.float64))
         if not ((levels > 0) & (levels < 1)).all():
             raise fail("GPRegressor.predict_quantiles", f"p is {p}", "give numbers between 0 and 1")
-        if isinstance(self.model_.likelihood, Gaussian):
+        if isinstance(self.model_.likelihood, Gaussian) and (latent or self.posterior_.scale is None):
             mean, std = self.predict(X, return_std=True, latent=latent, size=size)
             return np.stack([mean + ndtri(q) * std for q in levels])
         prediction = self.posterior_.predict(read_table(self, X, reset=False), size=size)
@@ -424,7 +424,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         """Joint draws of new observations (of the function itself if ``latent``): shape (m, n_samples) or (m, p, n_samples)."""
         check_is_fitted(self)
         rng = check_random_state(random_state)
-        if not isinstance(self.model_.likelihood, Gaussian):
+        if not isinstance(self.model_.likelihood, Gaussian) or (self.posterior_.scale is not None and not latent):
             X, key = read_table(self, X, reset=False), np.random.default_rng(rng.randint(2**31))
             if self.model_.likelihood.latents > 1 and not latent:
                 return self.posterior_.predict(X, size=size).y.sample(n_samples, key=key).T

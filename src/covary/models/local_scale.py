@@ -7,8 +7,9 @@ observations, :math:`\log q_i` is a noisy view of a function h,
 .. math:: \log q_i = h(x_i) + \psi(w_i/2) - \log(w_i/2) + \varepsilon_i, \qquad \mathrm{var}\,\varepsilon_i = \psi'(w_i/2),
 
 the moments of the logarithm of a :math:`\chi^2_w/w` (Goldberg, Williams & Bishop 1998 and Kersting et al. 2007 put a process
-on the noise in this way). A variance stated at x is multiplied by :math:`E\,e^{h(x)}`, raised to a power and scaled so that
-rows left out are described best; the power nought leaves one number, and the process is kept only where it is clearly better.
+on the noise in this way). A variance stated at x is multiplied by :math:`c\,e^{p\,h(x)}`, and since h(x) is not known exactly
+the observation is a mixture of normals, with longer tails (:class:`covary.prediction.Mixed`). Level c and power p are those
+that describe rows left out best; the process is kept only where it does so clearly better than one factor for all.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from scipy import special
+from scipy.optimize import minimize_scalar
 
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.base import AbstractGram
@@ -32,13 +34,16 @@ from covary.means.functions import Constant
 from covary.model import GP, Model
 from covary.parameters import parameters
 from covary.posterior import Posterior
+from covary.prediction import Mixed
 from covary.selection.learn import learn
 
 ROWS = 3000  # from which the process is learned; all rows are then conditioned on
 NEIGHBOURS = 30
 FEWEST = 500  # rows below which errors say too little about where they are large
 FLOOR = 1e-8  # the least squared standardised error that is told from none
-POWERS = np.linspace(0.0, 1.0, 9)
+JUDGED = 20_000  # rows left out by which level and power are chosen
+POWERS = (0.25, 0.5, 0.75, 1.0)
+LEVELS, COARSE = (-5.0, 5.0), {"xatol": 0.02}  # of the logarithm of the level
 CLEARLY = 0.02  # nats a row by which rows left out must be described better
 
 
@@ -46,8 +51,8 @@ CLEARLY = 0.02  # nats a row by which rows left out must be described better
 class LocalScale:
     """Factors by which stated variances are multiplied, place by place.
 
-    ``posterior`` is that of h over inputs divided by ``unit``, ``level`` and ``power`` turn its mean factor into the one
-    used, ``gain`` is what rows left out gain by it, in nats a row.
+    ``posterior`` is that of h over inputs divided by ``unit``, ``level`` and ``power`` turn it into the logarithm of the
+    factor, ``gain`` is what rows left out gain by it, in nats a row.
     """
 
     posterior: Posterior
@@ -56,23 +61,30 @@ class LocalScale:
     power: float
     gain: float
 
+    def _of(self, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        unsure = self.power**2 * variance
+        return self.level * np.exp(self.power * mean + unsure / 2), unsure
+
     @cached_property
-    def _left_out(self) -> np.ndarray:
-        left = self.posterior.leave_one_out()
-        spread = left.variance + float(self.posterior.model.likelihood.variance)
-        return self.level * np.exp(self.power * (left.mean + 0.5 * spread))
+    def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
+        y = self.posterior.leave_one_out()
+        return self._of(y.mean, y.variance + float(self.posterior.model.likelihood.variance))
 
-    def left_out(self, X: Inputs) -> np.ndarray:
-        """The factor at the rows it was learned from, each from the others; at other rows as anywhere."""
-        own = self.posterior.data.X.x
-        same = X.x.shape == own.shape and np.array_equal(X.x / self.unit, own)
-        return self._left_out if same else self.factor(X)
-
-    def factor(self, X: Any) -> np.ndarray:
-        """The factor at every row."""
+    def at(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """The mean factor at every row, and the variance of its logarithm."""
         inputs = as_inputs(X, "LocalScale")
         y = self.posterior.predict(inputs.with_x(inputs.x / self.unit)).y
-        return self.level * np.exp(self.power * (y.mean + 0.5 * y.variance))
+        return self._of(y.mean, y.variance)
+
+    def left_out(self, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
+        """The same at the rows it was learned from, each from the others; at other rows as anywhere."""
+        own = self.posterior.data.X.x
+        same = X.x.shape == own.shape and np.array_equal(X.x / self.unit, own)
+        return self._left_out if same else self.at(X)
+
+    def factor(self, X: Any) -> np.ndarray:
+        """The mean factor at every row."""
+        return self.at(X)[0]
 
 
 def local_scale(posterior: Posterior, *, always: bool = False, key: int = 0) -> LocalScale | None:
@@ -105,19 +117,29 @@ def local_scale(posterior: Posterior, *, always: bool = False, key: int = 0) -> 
     t = np.log(np.maximum(q, FLOOR)) - (special.psi(w / 2) - np.log(w / 2))
     unit = scales(posterior.model.kernel, data.X)
     seen = Data(data.X.with_x(data.X.x / unit), t, noise_variance=special.polygamma(1, w / 2))
-    rows = np.sort(np.random.default_rng(key).permutation(data.rows)[:ROWS])
-    some = seen.take(rows)
+    order = np.random.default_rng(key).permutation(data.rows)
+    some = seen.take(np.sort(order[:ROWS]))
     centre = float(np.average(some.y, weights=1 / (some.noise_variance + some.y.var())))
     start = Model(GP(float(some.y.var()) * Matern32(), mean=Constant(centre)), likelihood=Gaussian(1.0))
-    fitted = learn(start, some, key=key).model
-    process = conditioned(fitted, seen)
-    log_factor = np.log(LocalScale(process, unit, 1.0, 1.0, 0.0).left_out(data.X))
-    plain = _density(q, w, np.zeros_like(q))
-    tried = [_best_level(q, w, power * log_factor) for power in POWERS]
-    best = int(np.argmax([value for _, value in tried]))
-    level, value = tried[best]
-    gain = (value - max(plain, tried[0][1])) / w.sum()
-    return LocalScale(process, unit, level, float(POWERS[best]), gain) if always or gain > CLEARLY else None
+    process = conditioned(learn(start, some, key=key).model, seen)
+    judged = np.sort(order[:JUDGED])
+    w, q = w[judged], q[judged]
+
+    def value(level: float, power: float) -> float:
+        factor, unsure = LocalScale(process, unit, level, power, 0.0)._of(*moments)
+        stated = Mixed(np.zeros_like(q), factor, None, unsure)
+        return float(np.average(stated.log_prob(np.sqrt(q)), weights=w))
+
+    left = process.leave_one_out()
+    moments = left.mean[judged], left.variance[judged] + float(process.model.likelihood.variance)
+    plain = value(max(float(np.average(q, weights=w)), FLOOR), 0.0)  # one factor for all, the best
+    found = []
+    for power in POWERS:
+        best = minimize_scalar(lambda log, p=power: -value(np.exp(log), p), bounds=LEVELS, method="bounded", options=COARSE)
+        found.append((-float(best.fun), float(np.exp(best.x)), power))
+    top, level, power = max(found)
+    gain = top - plain
+    return LocalScale(process, unit, level, power, gain) if always or gain > CLEARLY else None
 
 
 def conditioned(model: Model, seen: Data) -> Posterior:
@@ -143,14 +165,3 @@ def scales(kernel: AbstractKernel, X: Inputs) -> np.ndarray:
             return np.asarray(p.value, np.float64)
     spread = X.x.std(0)
     return np.where(spread > 0, spread, 1.0) * np.sqrt(X.columns)
-
-
-def _density(q: np.ndarray, w: np.ndarray, log_factor: np.ndarray) -> float:
-    """The log density of rows left out, up to what does not depend on the factors."""
-    return float(-0.5 * (w * (log_factor + q * np.exp(-log_factor))).sum())
-
-
-def _best_level(q: np.ndarray, w: np.ndarray, log_factor: np.ndarray) -> tuple[float, float]:
-    """The level that describes rows left out best, and how well."""
-    level = float(np.average(q * np.exp(-log_factor), weights=w))
-    return level, _density(q, w, log_factor + np.log(level))

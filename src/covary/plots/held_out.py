@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from covary._checks import fail
 from covary.likelihoods.bernoulli import Bernoulli
@@ -59,8 +59,8 @@ def left_out(model: Any) -> HeldOut:
     y = np.asarray(post.data.y, np.float64)
     out = post.leave_one_out()
     if post.factor.observed:
-        std = np.sqrt(out.observed)
-        return HeldOut(y, out.mean, std, out.mean - HALF * std, out.mean + HALF * std, ndtr((y - out.mean) / std))
+        assert out.y is not None
+        return HeldOut(y, out.mean, out.y.std, *out.y.interval(), out.y.cdf(y))
     size = None
     if y.ndim == 2:
         y, size = y.T
