@@ -18,11 +18,12 @@ from benchmarks.report import Bar, Report, Table, figure, write
 
 TABLES = ("kin40k", "keggundirected", "nycflights13")
 METHODS = ("covary", "linear regression", "quantile forest", "scikit-learn's GP, 2,000 rows")
-LIMIT, PATIENCE = 1800.0, 240.0  # seconds for covary, and for each of the others
+LIMIT, PATIENCE = 1800.0, 400.0  # seconds for covary, and for each of the others
 TEXT = """`GPRegressor(random_state=0).fit(X, y)` with no other argument, beside a linear regression, a random forest whose
 leaves give mean and variance (Meinshausen's quantile forest), and scikit-learn's GP with length-scales per column on 2,000
 random rows. kin40k has its original split (10,000 rows, 30,000 to be tested on), keggundirected its first fold, nycflights13 a
-random tenth. Columns are standardised for the peers. Every fit in a process of its own; peak memory is that process's."""
+random tenth. NLPD is by the distribution stated; *a normal* is the normal with its mean and variance, which is all that
+the others state. Columns are standardised for the peers. Every fit in a process of its own; peak memory is that process's."""
 
 
 def table(name: str, where: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -72,9 +73,12 @@ def one(name: str, method: str, where: str) -> dict[str, Any]:
 
         model: Any = GPRegressor(random_state=0).fit(X, y)
         took = time.perf_counter() - began
-        mean, std = model.predict(X_new, return_std=True)
-        variance = std**2
+        found = model.posterior_.predict(X_new).y
+        mean, variance = found.mean, found.variance
+        nlpd_own = -float(found.log_prob(y_new).mean())
+        scale = model.posterior_.scale
         said = f"{model.method_.name}: {model.method_.why}"
+        said += "" if scale is None else f"; error bars vary from place to place ({scale.gain:.2f} nats a row by rows left out)"
     else:
         spread = np.where(X.std(0) > 0, X.std(0), 1.0)
         centre = X.mean(0)
@@ -97,8 +101,9 @@ def one(name: str, method: str, where: str) -> dict[str, Any]:
             variance = std**2
         took = time.perf_counter() - began
     smse, nlpd = gaussian(y_new, mean, np.maximum(variance, 1e-300))
+    nlpd, by_moments = (nlpd_own, nlpd) if method == "covary" else (nlpd, nlpd)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"seconds": took, "smse": smse, "nlpd": nlpd, "peak": peak, "said": said}
+    return {"seconds": took, "smse": smse, "nlpd": nlpd, "by_moments": by_moments, "peak": peak, "said": said}
 
 
 def run(smoke: bool = False, data_folder: Path | None = None, tables: tuple[str, ...] = TABLES) -> Report:
@@ -113,13 +118,23 @@ def run(smoke: bool = False, data_folder: Path | None = None, tables: tuple[str,
             outcome = fresh("benchmarks.automatic:one", limit=limit, name=name, method=method, where=str(where))
             say(f"{name} {method}: {outcome.failure or outcome.value}")
             if outcome.failure:
-                rows.append([method, "", "", "", "", outcome.failure])
+                rows.append([method, "", "", "", "", "", outcome.failure])
                 continue
             f = found[method] = outcome.value
             peak = f"{f['peak']:.1f}"
-            rows.append([method, f"{f['smse']:.4f}", f"{f['nlpd']:.3f}", figure(f["seconds"]), peak, f"{outcome.others:.1f}"])
+            rows.append(
+                [
+                    method,
+                    f"{f['smse']:.4f}",
+                    f"{f['nlpd']:.3f}",
+                    f"{f['by_moments']:.3f}",
+                    figure(f["seconds"]),
+                    peak,
+                    f"{outcome.others:.1f}",
+                ]
+            )
         notes = [f"covary chose {found['covary']['said']}."] if "covary" in found else []
-        columns = ("method", "SMSE", "NLPD", "fit, seconds", "peak, GiB", "others")
+        columns = ("method", "SMSE", "NLPD", "NLPD, a normal", "fit, seconds", "peak, GiB", "others")
         parts.append(Table(name, columns, rows, notes))
         if "covary" in found:
             mine = found["covary"]

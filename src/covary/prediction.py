@@ -73,7 +73,9 @@ class Mixed(Spread):
         """The log density of values, one per row."""
         std, log_w = self._parts()
         z = (np.asarray(y) - self.mean)[:, None] / std
-        return special.logsumexp(log_w - 0.5 * (np.log(2 * np.pi) + z**2) - np.log(std), axis=1)
+        each = log_w - 0.5 * (np.log(2 * np.pi) + z**2) - np.log(std)
+        top = each.max(1)
+        return top + np.log(np.exp(each - top[:, None]).sum(1))
 
     def quantile(self, p: float) -> np.ndarray:
         """The value that an observation stays below with probability p, by bisection."""

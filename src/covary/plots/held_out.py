@@ -60,7 +60,8 @@ def left_out(model: Any) -> HeldOut:
     out = post.leave_one_out()
     if post.factor.observed:
         assert out.y is not None
-        return HeldOut(y, out.mean, out.y.std, *out.y.interval(), out.y.cdf(y))
+        low, high = out.y.interval()
+        return HeldOut(y, out.mean, out.y.std, low, high, out.y.cdf(y))
     size = None
     if y.ndim == 2:
         y, size = y.T
