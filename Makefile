@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help demo test test-slow setup setup-dev lint bench bench-smoke clean
+.PHONY: help demo test test-slow setup setup-dev lint bench bench-smoke docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,5 +47,9 @@ bench:  ## the benchmark tables, with the peers, in an environment of its own
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e .
 	.venv-bench/bin/python -m benchmarks.run --out docs/benchmarks
 
+docs: setup-dev  ## the documentation as a site that opens from disk: runs its examples, checks its links; writes site/
+	$(BIN)/python docs/site/examples.py
+	$(BIN)/python docs/site/build.py --out site
+
 clean:  ## remove environments and caches
-	rm -rf $(VENV) .venv-bench demo .ruff_cache
+	rm -rf $(VENV) .venv-bench demo site .ruff_cache

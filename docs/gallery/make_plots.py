@@ -84,13 +84,13 @@ PARTS = (
                 "One input",
                 "Mean, 95 % bands of the function and of new observations, draws, and the data. Counts here: the inner band "
                 "is that of the rate.",
-                "ax = plots.plot_fit(mines.posterior_, names=['year'], samples=3)",
+                'ax = plots.plot_fit(mines.posterior_, names=["year"], samples=3)',
             ),
             Entry(
                 "plot_maps",
                 "Two inputs",
                 "A map of the mean and one of the standard deviation.",
-                "ax = plots.plot_fit(terrain.posterior_, names=['longitude', 'latitude'])",
+                'ax = plots.plot_fit(terrain.posterior_, names=["longitude", "latitude"])',
             ),
             Entry(
                 "plot_classes",
@@ -102,7 +102,7 @@ PARTS = (
                 "plot_components",
                 "Components",
                 "Each additive term of the kernel less its mean, with its share of the variance.",
-                "ax = plots.plot_components(air, names=['year'])",
+                'ax = plots.plot_components(air, names=["year"])',
             ),
         ),
     ),
@@ -122,7 +122,7 @@ PARTS = (
                 "Partial dependence",
                 "The function along one column, averaged over the rows of the data. The band accounts for the covariances "
                 "between all rows.",
-                "ax = plots.plot_dependence(surface, ['x1', 'x2', 'x3', 'x4', 'x5', 'x6'])",
+                'ax = plots.plot_dependence(surface, ["x1", "x2", "x3", "x4", "x5", "x6"])',
             ),
             Entry(
                 "plot_dependence_classes",
@@ -147,7 +147,7 @@ PARTS = (
                 "plot_residuals",
                 "Residuals",
                 "Against the predictions, a column, or anything else. The running mean shows what the model has missed.",
-                "ax = plots.plot_residuals(surface, against=friedman['x4'], name='x4')",
+                'ax = plots.plot_residuals(surface, against=friedman["x4"], name="x4")',
             ),
             Entry(
                 "plot_calibration",
@@ -185,9 +185,8 @@ PARTS = (
                 "plot_evidence",
                 "Evidence over two hyperparameters",
                 "Two explanations of twenty noisy observations: a quick function with little noise, or a slow one with much.",
-                "ax = plots.plot_evidence(\n"
-                "    doubt, ('kernel.lengthscale', 'likelihood.variance'), spans=((0.05, 20), (0.01, 1)), points=31\n"
-                ")",
+                'ax = plots.plot_evidence(doubt, ("kernel.lengthscale", "likelihood.variance"), '
+                "spans=((0.05, 20), (0.01, 1)), points=31)",
             ),
         ),
     ),
@@ -199,20 +198,20 @@ PARTS = (
                 "plot_prior",
                 "Prior samples",
                 "Functions drawn from a kernel, with the band that holds 95 % of them.",
-                "ax = plots.plot_prior('SquaredExponential(lengthscale=20.0) * Periodic(period=4.0)', over=(0, 20))",
+                'ax = plots.plot_prior("SquaredExponential(lengthscale=20.0) * Periodic(period=4.0)", over=(0, 20))',
             ),
             Entry(
                 "plot_kernel",
                 "Kernel and spectrum",
                 "Covariance against distance, and the spectral density (also alone: `plot_spectrum`).",
-                "ax = plots.plot_kernel('SpectralMixture(weights=[0.6, 0.4], means=[0.4, 1.2], scales=[0.05, 0.1])', over=12)",
+                'ax = plots.plot_kernel("SpectralMixture(weights=[0.6, 0.4], means=[0.4, 1.2], scales=[0.05, 0.1])", over=12)',
             ),
             Entry(
                 "plot_gram",
                 "Covariance matrix",
                 "Between the rows of a table; of a posterior, what is left of it after the data.",
                 "rows = np.linspace(0, 10, 120)[:, None]\n"
-                "ax = plots.plot_gram('SquaredExponential(lengthscale=5.0) * Periodic(period=2.0)', rows)",
+                'ax = plots.plot_gram("SquaredExponential(lengthscale=5.0) * Periodic(period=2.0)", rows)',
             ),
         ),
     ),
