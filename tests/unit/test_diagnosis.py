@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import comb
@@ -15,12 +17,15 @@ import covary
 from covary import GP, Data, GPClassifier, GPRegressor, Model, condition
 from covary._checks import CovaryError
 from covary.diagnosis import Subject, diagnose, foretell
-from covary.diagnosis.association import likeness, neighbours, rank_correlation
+from covary.diagnosis.association import group_difference, likeness, neighbours, rank_correlation
 from covary.diagnosis.cavities import left_out
+from covary.diagnosis.classes import check_classes
 from covary.diagnosis.fitting import _score, prior_distance
+from covary.diagnosis.foretold import Foretold
 from covary.diagnosis.queries import check_queries
 from covary.diagnosis.record import LEVEL
 from covary.distributions import Gamma, HalfCauchy, InverseGamma, LogNormal, Normal, Uniform
+from covary.estimators.assessed import subject_of
 from covary.gram import LowRank
 from covary.inference import SVGP, Laplace
 from covary.kernels import Matern52, bounded, fixed
@@ -362,6 +367,38 @@ def test_few_rows_and_constants_are_not_judged() -> None:
     assert flat["pit"].sentence == "The observations do not vary."
 
 
+def test_categories_have_no_order() -> None:
+    """Noise that is larger in one category is found between categories, whatever their codes; no error grows with a code."""
+    rng = np.random.default_rng(12)
+    x, kind = rng.uniform(-2, 2, 240), np.array(["a", "b", "c"])[rng.integers(0, 3, 240)]
+    table = pd.DataFrame({"x": x, "kind": kind})
+    calm = np.sin(2 * x) + 0.2 * rng.normal(size=240)
+    wild = np.sin(2 * x) + np.where(kind == "b", 0.8, 0.1) * rng.normal(size=240)
+    kernel = "1.0 * Matern52().on(0) + 0.1 * Hamming().on(1)"
+    assert GPRegressor(kernel).fit(table, calm).diagnose()["heteroscedastic"].verdict == "ok"
+    check = GPRegressor(kernel).fit(table, wild).diagnose()["heteroscedastic"]
+    assert check.verdict == "warning"
+    assert "differ in size between categories of kind" in check.sentence
+    sizes, codes = np.abs(rng.normal(size=90)), rng.integers(0, 3, 90).astype(float)
+    found, chance = group_difference(sizes, codes)
+    again = group_difference(sizes, np.array([7.0, 3.0, 5.0])[codes.astype(int)])
+    np.testing.assert_allclose(again, (found, chance))
+
+
+def test_the_advice_fits_the_noise() -> None:
+    """Noise that was learned is not asked to be freed; noise that is held is."""
+    rng = np.random.default_rng(13)
+    x = rng.uniform(-3, 3, (200, 1))
+    y = np.sin(x[:, 0]) + 0.1 * rng.standard_t(2, size=200)
+    learned = GPRegressor("1.0 * Matern52()").fit(x, y).diagnose()["coverage50"]
+    assert learned.verdict == "warning"
+    assert "student_t" in learned.advice
+    assert "Let the noise" not in learned.advice
+    y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=200)
+    held = GPRegressor("1.0 * Matern52()", noise=fixed(1.0)).fit(x, y).diagnose()["coverage50"]
+    assert held.advice == "Let the noise be learned."
+
+
 # classes and new rows -------------------------------------------------------------------------------------------
 
 
@@ -394,6 +431,23 @@ def test_probabilities_that_are_wrong_are_found() -> None:
     assert "too sure" in check.sentence
     with pytest.raises(CovaryError, match="does not know"):
         model.diagnose(x[:1], ["perhaps"])
+
+
+def test_classes_named_right_more_often_than_said() -> None:
+    """Every class is as frequent as foretold, and the likeliest is right far more often: too cautious."""
+    rng = np.random.default_rng(14)
+    codes, other = rng.integers(0, 3, 200), fitted()
+    p = np.full((200, 3), 0.25)
+    p[np.arange(200), codes] = 0.5
+    empty = np.empty((200, 0))
+    common: Any = {"x": rng.normal(size=(200, 2)), "share": np.ones(200), "mean": empty, "std": empty, "pit": empty, "z": empty}
+    seen = Foretold("new rows", "", np.arange(200), 200, y=codes[:, None].astype(float), p=p, **common)
+    for inference, said in (("Laplace", "inference='ep'"), ("EP", "recalibrate")):
+        whose = replace(subject_of(other), classes=np.array(["a", "b", "c"]), inference=inference)
+        check = check_classes(whose, seen)[0]
+        assert check.verdict == "warning"
+        assert "too cautious" in check.sentence
+        assert said in check.advice
 
 
 def test_new_rows_with_their_truth_replace_leaving_out() -> None:

@@ -203,6 +203,42 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
         model.report(tmp_path / "no" / "r.html")
 
 
+def test_dates_and_categories_are_shown_as_such(tmp_path: Path) -> None:
+    """No code of a category and no number of years on an axis or in a table; every label of the target is its name."""
+    rng = np.random.default_rng(0)
+    days = pd.date_range("1990-01-01", periods=80, freq="30D")
+    sites = np.array(["Argovian rock", "Kimmeridgian", "Portlandian"])[rng.integers(0, 3, 80)]
+    y = np.sin(np.arange(80) / 9) + 2.0 * (sites == "Portlandian") + 0.2 * rng.normal(size=80)
+    model: Any = GPRegressor("1.0 * Matern52().on(0) + 1.0 * Hamming().on(1)").fit(
+        pd.DataFrame({"day": days, "site": sites}), y
+    )
+    model.target_names_ = ["yield"]
+    text = sound(model.report(tmp_path / "r.html")).source
+    assert "1990-01-01" in text  # the least of the column
+    assert str(days[-1])[:10] in text
+    assert "y, averaged" not in text
+    assert "yield, averaged" in text
+    drawings = re.findall(r"<svg.*?</svg>", text, flags=re.DOTALL)
+    residuals = [d for d in drawings if "residuals of yield against site" in d]
+    assert len(residuals) == 1
+    assert all(name in residuals[0] for name in set(sites))
+    assert ">0.5<" not in residuals[0]
+    along = [d for d in drawings if "Partial dependence of the prediction on day" in d]
+    assert len(along) == 1
+    assert ">1992<" in along[0]
+    assert re.search(r"<td>input, categories</td><td class=\"n\"></td><td class=\"n\">commonest [AKP]", text)
+
+
+def test_learning_that_ran_out_of_time_is_said(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    x, y, _ = table(40)
+    model: Any = GPRegressor("1.0 * Matern52()").fit(x, y)
+    assert "ran out of time" not in model.report(tmp_path / "r.html").read_text("utf-8")
+    model.learned_ = replace(model.learned_, status="out of time")
+    assert "ran out of time" in " ".join(sound(model.report(tmp_path / "r.html")).texts["p"][1:4])
+
+
 def test_no_figure_stays_open(tmp_path: Path) -> None:
     import matplotlib.pyplot as plt
 
@@ -240,7 +276,7 @@ def test_words() -> None:
             "a very smooth function of a, varying over about 9, times a pattern that repeats in a, every 1"
         ),
         "2.0 * (SquaredExponential(lengthscale=9.0) * Periodic(period=1.0)).on(1)": (
-            "a very smooth function times a pattern that repeats of b, varying over about 9, every 1"
+            "a pattern in b that repeats every 1 and changes over about 9"
         ),
         "Constant()": "a constant offset",
         "Linear().on(2)": "a linear trend in c",
@@ -250,6 +286,7 @@ def test_words() -> None:
     for text, said in words.items():
         assert kernel_words(parse(text), Three()) == said  # type: ignore[arg-type]
     assert listed(list("abcde"), 3) == "a, b, c and 2 more"
+    assert [number(v, 2) for v in (280.4, 35.06, 3.47)] == ["280", "35", "3.5"]
     assert [number(v) for v in (np.nan, np.inf, 0.0, 1234567.0, 2e9)] == ["–", "∞", "0", "1,234,567", "2e+09"]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.spatial import KDTree
 from scipy.special import ndtri
-from scipy.stats import norm, rankdata, spearmanr
+from scipy.stats import kruskal, norm, rankdata, spearmanr
 
 MOST = 20_000  # rows whose neighbours are looked up
 NEIGHBOURS = 5  # of each row; two on one input, the one before and the one after
@@ -26,6 +26,26 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
     found = spearmanr(a, b)
     r, p = float(found[0]), float(found[1])  # type: ignore[arg-type]
     return (r, p) if np.isfinite(r) else (0.0, 1.0)
+
+
+def group_difference(a: np.ndarray, groups: np.ndarray) -> tuple[float, float]:
+    r"""How much of the ranks of a differs between groups, on the scale of a correlation, and its p-value (Kruskal & Wallis).
+
+    The size is :math:`\sqrt{(H - k + 1)/(n - k)}` for k groups of n rows, about 0 where they do not differ.
+
+    Examples
+    --------
+    >>> found, p = group_difference(np.r_[np.arange(20), 50 + np.arange(20)], np.repeat([0.0, 1.0], 20))
+    >>> round(found, 2), p < 1e-6
+    (0.86, True)
+    """
+    kinds, codes = np.unique(groups, return_inverse=True)
+    n, k = len(a), len(kinds)
+    if k < 2 or n <= k or np.ptp(a) == 0:
+        return 0.0, 1.0
+    found: Any = kruskal(*(a[codes == i] for i in range(k)))
+    size = np.sqrt(max(float(found.statistic) - k + 1, 0.0) / (n - k))
+    return float(size), float(found.pvalue)
 
 
 def neighbours(x: np.ndarray, count: int) -> np.ndarray:

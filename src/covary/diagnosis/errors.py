@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import binom, kstest, kurtosistest
 
 from covary.diagnosis import figures
-from covary.diagnosis.association import MOST, likeness, rank_correlation
+from covary.diagnosis.association import MOST, group_difference, likeness, rank_correlation
 from covary.diagnosis.foretold import Foretold
 from covary.diagnosis.record import FEWEST, LEVEL, OK, WARNING, Check, missing
 from covary.diagnosis.subject import Subject
@@ -43,8 +43,8 @@ def check_errors(subject: Subject, seen: Foretold) -> list[Check]:
     if still or len(seen) < FEWEST:
         return [sharp, *(missing(name, title, few) for name, title in titles.items())]
     return [
-        _coverage("coverage", titles["coverage"], 0.95, seen),
-        _coverage("coverage50", titles["coverage50"], 0.5, seen),
+        _coverage("coverage", titles["coverage"], 0.95, subject, seen),
+        _coverage("coverage50", titles["coverage50"], 0.5, subject, seen),
         _pit(titles["pit"], seen),
         sharp,
         _structure(titles["structure"], subject, seen),
@@ -69,7 +69,12 @@ def of_output(subject: Subject, j: int) -> str:
     return f" of {subject.targets[j]}" if len(subject.targets) > 1 else ""
 
 
-def _coverage(name: str, title: str, level: float, seen: Foretold) -> Check:
+def _held(subject: Subject) -> bool:
+    """Whether the noise was fixed rather than learned."""
+    return subject.gaussian and subject.likelihood.mark_of("variance").fixed
+
+
+def _coverage(name: str, title: str, level: float, subject: Subject, seen: Foretold) -> Check:
     n, p = seen.pit.shape
     inside = (np.abs(seen.pit - 0.5) <= level / 2).sum(0)
     tails = [2 * min(binom.cdf(k, n, level), binom.sf(k - 1, n, level)) for k in inside]
@@ -84,8 +89,12 @@ def _coverage(name: str, title: str, level: float, seen: Foretold) -> Check:
     else:
         said = f"{said}: the error bars are too {'narrow' if off < 0 else 'wide'}."
     factor = float(np.quantile(np.abs(seen.z), level)) / float(ndtri(0.5 + level / 2))
-    narrow = f"Free the noise if it is held, or try another kernel or likelihood; until then multiply them by {factor:.2g}."
-    wide = "Free the noise if it is held; try a smoother kernel; a few wild rows also widen every error bar: see Outliers."
+    free = "Let the noise be learned" if _held(subject) else "Try another kernel or likelihood"
+    narrow = f"{free}; until then multiply the error bars by {factor:.2g}."
+    wide = "Let the noise be learned." if _held(subject) else "Try another kernel or likelihood."
+    if not _held(subject) and float((np.abs(seen.z) > 3).mean()) > 2 * (2 * ndtr(-3.0)):
+        wide = "A few rows lie far out and widen the error bars of all others, as noise does that varies or has heavy tails: "
+        wide += "use likelihood='student_t' or 'heteroscedastic', or transform y."
     if p > 1:
         narrow = wide = "The outputs share one kernel and one noise: fit them one at a time."
     rule = f"{100 * level:g} % ± {100 * COVERAGE[level]:g} %, or within chance"
@@ -113,7 +122,8 @@ def _pit(title: str, seen: Foretold) -> Check:
             shape = f"shifted to the {'lower' if low > high else 'upper'} end: predictions are biased"
         said = f"The probabilities foretold are off by up to {100 * distance:.0f} %, {shape}."
     else:
-        said = f"The probabilities foretold are off by at most {100 * distance:.0f} %, which is within chance."
+        why = "which is within chance" if chance >= LEVEL else "which is too little to matter"
+        said = f"The probabilities foretold are off by at most {100 * distance:.0f} %, {why}."
     advice = "Look at the histogram; try another likelihood (student_t, heteroscedastic), or transform y."
     if seen.pit.shape[1] > 1:
         advice = "The outputs share one kernel and one noise: fit them one at a time."
@@ -151,13 +161,13 @@ def _structure(title: str, subject: Subject, seen: Foretold) -> Check:
     rows = np.arange(len(seen))
     if len(rows) > MOST:
         rows = np.sort(np.random.default_rng(0).choice(len(rows), MOST, replace=False))
-    x, tests = seen.x[rows] / subject.lengths(), []
+    x, tests, coded = seen.x[rows] / subject.lengths(), [], subject.coded
     for j in range(seen.z.shape[1]):
         z = seen.z[rows, j]
         found, chance, near = likeness(z, x)
         tests.append((chance, ("near", j, found, near, z)))
         for i in range(x.shape[1]):
-            r, chance = rank_correlation(z, x[:, i])
+            r, chance = (group_difference if i in coded else rank_correlation)(z, x[:, i])
             tests.append((chance, (i, j, r, seen.x[rows, i], z)))
     chance, (what, j, size, against, z) = worst(tests)
     bad = chance < LEVEL and abs(size) > (LIKENESS if what == "near" else TREND)
@@ -169,12 +179,14 @@ def _structure(title: str, subject: Subject, seen: Foretold) -> Check:
         said = (
             f"Errors{whose} of neighbouring rows are alike (correlation {size:.2f}): the model misses structure that is there."
         )
+    elif what in coded:
+        said = f"Errors{whose} differ between categories of {subject.columns[what]} (by {size:.2f}): the model misses that."
     else:
         way = "grow" if size > 0 else "fall"
         said = f"Errors{whose} {way} with {subject.columns[what]} (rank correlation {size:.2f}): the model misses a trend."
     advice = "Allow more: another kernel, a shorter length-scale, a sum of kernels, mean='linear', or a missing input."
     name = "mean normal score of the nearest rows" if what == "near" else subject.columns[what]
-    draw = figures.against(against, z, name, "standardised error")
+    draw = (figures.grouped if what in coded else figures.against)(against, z, name, "standardised error")
     return Check(
         "structure",
         title,
@@ -191,11 +203,17 @@ def _structure(title: str, subject: Subject, seen: Foretold) -> Check:
 def _varying(title: str, subject: Subject, seen: Foretold) -> Check:
     """Whether the size of errors follows the predictions, an input, or the distance from an input's middle."""
     tests: list[tuple[float, Any]] = []
+    coded = subject.coded
+    kinds = {subject.columns[i] for i in coded}
     for j in range(seen.z.shape[1]):
         size = np.abs(seen.z[:, j])
         candidates = [("the prediction", seen.mean[:, j])]
         for i, name in enumerate(subject.columns):
             column = seen.x[:, i]
+            if i in coded:
+                r, chance = group_difference(size, column)
+                tests.append((chance, (name, j, r, column, size)))
+                continue
             candidates += [(name, column), (f"the distance of {name} from its middle", np.abs(column - np.median(column)))]
         for name, values in candidates:
             r, chance = rank_correlation(size, values)
@@ -203,13 +221,17 @@ def _varying(title: str, subject: Subject, seen: Foretold) -> Check:
     chance, (name, j, r, values, size) = worst(tests)
     bad = chance < LEVEL and abs(r) > VARYING
     said = f"The size of the errors{of_output(subject, j)} follows neither the predictions nor an input."
-    if bad:
+    if not bad and chance < LEVEL:
+        said = f"The size of the errors{of_output(subject, j)} follows {name} too little to matter (rank correlation {r:.2f})."
+    if bad and name in kinds:
+        said = f"The errors{of_output(subject, j)} differ in size between categories of {name}: the noise is not of one size."
+    elif bad:
         way = "grow" if r > 0 else "shrink"
         said = f"The errors{of_output(subject, j)} {way} with {name} (rank correlation {r:.2f}): the noise is not of one size."
     advice = "Use likelihood='heteroscedastic', give noise_variance per row, or transform y (its logarithm, say)."
     if not subject.gaussian:
         advice = "Try another likelihood (negative_binomial for counts), or a kernel that lets the function vary more."
-    draw = figures.against(values, size, name, "size of standardised error")
+    draw = (figures.grouped if name in kinds else figures.against)(values, size, name, "size of standardised error")
     return Check(
         "heteroscedastic",
         title,
@@ -240,17 +262,19 @@ def _outliers(title: str, subject: Subject, seen: Foretold) -> Check:
     heavy = float(((z - z.mean()) ** 4).mean() / z.var() ** 2 - 3) if np.ptp(z) > 1e-9 else 0.0
     bad = chance < LEVEL and (heavy > KURTOSIS or far / n > 1e-3)
     beyond = f"{of_output(subject, j)} beyond {FAR:g} standard deviations"
-    said = f"{far or 'No'} error{'s' * (far != 1)}{beyond}, which is within chance."
+    why = "which is within chance" if chance >= LEVEL else f"too few of {n:,} rows to matter"
+    said = f"{far or 'No'} error{'s' * (far != 1)}{beyond}, {why}."
     if bad:
         largest = seen.rows[np.argsort(-np.abs(z))[:5]]
         tail = f"; the largest errors are in rows {', '.join(map(str, largest))}"
+        tail += " of those that differ" if subject.post.data.weight is not None and seen.kind != "new rows" else ""
         count = f"{far} error{'s' * (far != 1)} beyond {FAR:g} standard deviations" if far else "tails"
         said = (
             f"{count[0].upper()}{count[1:]}{of_output(subject, j)} heavier than foretold (excess kurtosis {heavy:.1f}){tail}."
         )
         if far:
             expected = 2 * n * float(ndtr(-FAR))
-            said = f"{count}{of_output(subject, j)}, where {expected:.2g} are expected (excess kurtosis {heavy:.1f}){tail}."
+            said = f"{count}{of_output(subject, j)}, where {expected:.1g} are expected (excess kurtosis {heavy:.1f}){tail}."
     advice = "Look at these rows; if they stand, use likelihood='student_t', which they do not move."
     if not subject.gaussian:
         advice = "Look at these rows; if they stand, try a likelihood with longer tails."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from covary.plots.style import BLUE, GREY, ORANGE, bare, ink, legend, point_size, thinned, title
+from covary.plots.style import BLUE, GREY, ORANGE, bare, dot_size, ink, legend, thinned, title
 
 Draw = Callable[[Any], None]
 
@@ -70,13 +70,32 @@ def against(x: np.ndarray, y: np.ndarray, name: str, what: str) -> Draw:
 
     def draw(ax: Any) -> None:
         rows = thinned(len(x))
-        ax.scatter(x[rows], y[rows], s=point_size(len(x)), color=BLUE, alpha=0.6, lw=0, rasterized=len(x) > 1500)
+        ax.scatter(x[rows], y[rows], s=dot_size(len(x)), color=BLUE, alpha=0.6, lw=0, rasterized=len(x) > 1500)
         parts = [part for part in np.array_split(np.argsort(x, kind="stable"), min(10, max(2, len(x) // 12))) if len(part)]
         at, middle = ([float(np.median(v[part])) for part in parts] for v in (x, y))
         ax.plot(at, middle, color=ORANGE, lw=1.8, label="running median")
         ax.set_xlabel(name)
         ax.set_ylabel(what)
-        legend(ax)
+        legend(ax, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+        bare(ax)
+
+    return draw
+
+
+def grouped(codes: np.ndarray, y: np.ndarray, name: str, what: str) -> Draw:
+    """Errors of each category, with their medians."""
+
+    def draw(ax: Any) -> None:
+        rows, kinds = thinned(len(y)), np.unique(codes)
+        place = np.searchsorted(kinds, codes)
+        jitter = np.random.default_rng(0).uniform(-0.2, 0.2, len(rows))
+        ax.scatter(place[rows] + jitter, y[rows], s=dot_size(len(y)), color=BLUE, alpha=0.6, lw=0, rasterized=len(y) > 1500)
+        middle = [float(np.median(y[place == i])) for i in range(len(kinds))]
+        ax.plot(np.arange(len(kinds)), middle, "D", color=ORANGE, ms=6, label="median")
+        ax.set_xticks(np.arange(len(kinds)), [f"{kind:g}" for kind in kinds])
+        ax.set_xlabel(f"category of {name}, by its number")
+        ax.set_ylabel(what)
+        legend(ax, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
         bare(ax)
 
     return draw

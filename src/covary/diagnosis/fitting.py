@@ -52,6 +52,8 @@ def _noise(subject: Subject) -> Check:
     """
     name, title, post = "noise", "Stated noise", subject.post
     likelihood, data = post.model.likelihood, post.data
+    if subject.classes is not None:
+        return missing(name, title, "Classes come without noise of their own.")
     if not subject.gaussian or not post.factor.observed:
         return missing(name, title, "The noise is part of the likelihood, and was learned.")
     fixed, known = likelihood.mark_of("variance").fixed, data.noise_variance is not None

@@ -25,7 +25,8 @@ class Foretold:
     among the rows given, ``total`` how many those were; ``share`` is what is left of the prior's variance. ``pit`` is the
     probability of an observation below the one seen, uniform if the predictions are right (drawn between its ends where
     observations are whole numbers); ``z`` the same on the scale of a standard normal. Of classes ``y`` holds the codes (m, 1)
-    and ``p`` their probabilities; mean, std, pit and z are empty.
+    and ``p`` their probabilities; mean, std, pit and z are empty. ``ends`` are those of the 95 % intervals, (m, 1) each, where
+    they are not 1.96 standard deviations from the mean.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Foretold:
     pit: np.ndarray = field(repr=False)
     z: np.ndarray = field(repr=False)
     p: np.ndarray | None = field(default=None, repr=False)
+    ends: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -84,6 +86,7 @@ def foretell(subject: Subject, X: Any = None, y: Any = None, *, key: int = 0) ->
         empty = np.empty((len(rows), 0))
         return Foretold(kind, first.how, y=codes[:, None], mean=empty, std=empty, pit=empty, z=empty, p=p, **common)
     seen, first = seen[rows], _take(first, rows)
+    ends: Any = None
     if subject.gaussian and first.noisy is not None:
         values = seen.reshape(len(rows), -1)
         mean, std = first.mean.reshape(values.shape), np.sqrt(first.noisy)[:, None] * np.ones(values.shape[1])
@@ -92,6 +95,7 @@ def foretell(subject: Subject, X: Any = None, y: Any = None, *, key: int = 0) ->
         if post.scale is not None:
             stated = post.predict(inputs).y if new else post.leave_one_out().y
             stated = Mixed(stated.mean[rows], stated.variance[rows], None, stated.unsure[rows])
+            ends = tuple(edge[:, None] * subject.scale + subject.location for edge in stated.interval())
             std, pit = stated.std[:, None], stated.cdf(seen)[:, None]
             z = ndtri(np.clip(pit, EDGE, 1 - EDGE))
         scale, location = np.atleast_1d(subject.scale), np.atleast_1d(subject.location)
@@ -99,7 +103,7 @@ def foretell(subject: Subject, X: Any = None, y: Any = None, *, key: int = 0) ->
     else:
         values, mean, std, pit = (v[:, None] for v in _observed(subject, inputs.take(rows), seen, first, rng))
         z = ndtri(np.clip(pit, EDGE, 1 - EDGE))
-    return Foretold(kind, first.how, y=values, mean=mean, std=std, pit=pit, z=z, **common)
+    return Foretold(kind, first.how, y=values, mean=mean, std=std, pit=pit, z=z, ends=ends, **common)
 
 
 def _take(found: Latent, rows: np.ndarray) -> Latent:

@@ -9,6 +9,7 @@ import numpy as np
 
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import parameters
+from covary.plots.columns import coded_columns
 from covary.selection.starts import lengthscale_paths
 
 
@@ -18,7 +19,8 @@ class Subject:
 
     ``posteriors`` holds one, or one for each class against the rest (``parts`` then names them); ``learned`` and ``priors``
     go with them, ``weak`` says that the priors are the default ones. Observations in the user's units are
-    ``location + scale · y``. ``classes`` are the labels of a classification, None otherwise.
+    ``location + scale · y``. ``classes`` are the labels of a classification, None otherwise;
+    ``inference`` is how the posterior was found, by name.
     """
 
     posteriors: tuple[Any, ...]
@@ -31,6 +33,7 @@ class Subject:
     location: Any = 0.0
     scale: Any = 1.0
     classes: np.ndarray | None = None
+    inference: str = ""
 
     @property
     def post(self) -> Any:
@@ -56,6 +59,11 @@ class Subject:
     def discrete(self) -> bool:
         """Whether observations are whole numbers: counts, levels."""
         return self.likelihood.support in ("counts", "labels")
+
+    @property
+    def coded(self) -> set[int]:
+        """The columns that hold codes of categories, which have no order."""
+        return {c for post in self.posteriors for c in coded_columns(post.model.prior.kernel, range(len(self.columns)))}
 
     def lengths(self) -> np.ndarray:
         """The distance that matters in each column: its shortest length-scale, or its spread where it has none."""

@@ -25,7 +25,7 @@ def subject_of(estimator: Any) -> Subject:
     columns = columns if len(columns) == width else [f"x{i}" for i in range(width)]
     targets = getattr(estimator, "target_names_", None)
     shape = np.shape(getattr(estimator, "_scale", 1.0))
-    if targets is None:
+    if targets is None or len(targets) != (shape[0] if shape else 1):
         targets = ["y"] if not shape else [f"y{i}" for i in range(shape[0])]
     classes = getattr(estimator, "classes_", None)
     return Subject(
@@ -39,6 +39,7 @@ def subject_of(estimator: Any) -> Subject:
         location=getattr(estimator, "_location", 0.0),
         scale=getattr(estimator, "_scale", 1.0),
         classes=classes,
+        inference=type(getattr(parts[0], "inference_", None)).__name__,
     )
 
 

@@ -176,7 +176,7 @@ def plot_reliability(y: Any, p: Any, ax: Any = None, *, classes: Any = None, bin
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlabel(f"P({labels[1]})" if two else "predicted probability")
     ax.set_ylabel(f"observed share of {labels[1]}" if two else "observed share")
-    legend(ax, loc="upper left")
+    legend(ax, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncol=3, borderaxespad=0.1, columnspacing=1.2, fontsize=8)
     bare(ax)
     return ax
 
@@ -199,7 +199,7 @@ def _probabilities(ax: Any, own: np.ndarray, classes: int) -> None:
     ax.set_xlabel("probability of the true class")
     ax.set_ylabel("rows")
     title(ax, f"mean log probability {np.log(np.maximum(own, 1e-300)).mean():.3f}".replace("-", "−"))
-    legend(ax, loc="upper left")
+    legend(ax, loc="upper left" if classes == 2 else "best")
     bare(ax)
 
 

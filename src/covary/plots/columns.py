@@ -13,6 +13,9 @@ from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns
 
+LONG = 5  # letters of a tick's label beyond which there are fewer ticks
+CROWDED = 24  # letters of all categories together beyond which they are tilted
+
 
 def names_of(model: Any, columns: int, given: Sequence[Any] | None = None) -> list[str]:
     """The names of the input columns: those given, those seen in ``fit`` (with units), or x0, x1, ..."""
@@ -99,3 +102,76 @@ def snapped(X: np.ndarray, x: np.ndarray, coded: set[int]) -> np.ndarray:
         kinds = np.unique(x[:, j])
         X[:, j] = kinds[np.abs(X[:, j, None] - kinds).argmin(1)]
     return X
+
+
+class Scales:
+    """The columns of a fitted estimator as people know them: dates as dates and categories by name.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from covary import GPRegressor
+    >>> days = pd.date_range("2024-01-01", periods=40)
+    >>> table = pd.DataFrame({"day": days, "site": ["a", "b"] * 20})
+    >>> scales = Scales(GPRegressor("1.0 * Matern52().on(0) + Hamming().on(1)").fit(table, range(40)))
+    >>> scales.text(0, 10.0), scales.text(1, 1.0), scales.text(7, 2.5)
+    ('2024-01-11', 'b', '')
+    """
+
+    def __init__(self, estimator: Any = None) -> None:
+        self.each = tuple(getattr(getattr(estimator, "columns_", None), "each", ()))
+
+    def levels(self, j: int) -> tuple[str, ...]:
+        """The categories of a column in the order of their codes; none of numbers."""
+        return tuple(self.each[j].levels) if j < len(self.each) else ()
+
+    def dated(self, j: int) -> bool:
+        """Whether a column holds dates."""
+        return j < len(self.each) and self.each[j].kind == "date"
+
+    def dates(self, j: int, values: Any) -> np.ndarray:
+        """The dates behind the numbers of a column."""
+        column = self.each[j]
+        seconds = np.asarray(values, np.float64) * (86400 / column.period("daily"))
+        return np.datetime64(column.origin) + np.round(1e6 * seconds).astype("timedelta64[us]")
+
+    def text(self, j: int, value: float) -> str:
+        """A date or a category as the user's table has it; nothing of a number."""
+        levels = self.levels(j)
+        if levels and 0 <= round(value) < len(levels):
+            return levels[round(value)]
+        if not self.dated(j):
+            return ""
+        fine = self.each[j].unit not in ("years", "days")
+        return str(self.dates(j, value).astype("datetime64[m]" if fine else "datetime64[D]")).replace("T", " ")
+
+    def tick(self, ax: Any, j: int) -> None:
+        """The horizontal axis of a picture along a column: ticks at dates or categories, and not too many of long numbers."""
+        from matplotlib.ticker import MaxNLocator
+
+        levels = self.levels(j)
+        if levels:
+            up = len(levels) > 6 or sum(map(len, levels)) > CROWDED
+            ends = ax.get_xlim()
+            ax.set_xticks(range(len(levels)), [name if len(name) <= 16 else f"{name[:15]}…" for name in levels])
+            ax.tick_params(axis="x", rotation=90 if len(levels) > 6 else 25 if up else 0)
+            ax.set_xlim(min(ends[0], -0.4), max(ends[1], len(levels) - 0.6))
+        elif self.dated(j):
+            self._calendar(ax, j)
+        elif max(len(f"{tick:g}") for tick in ax.get_xticks()) > LONG:
+            ax.xaxis.set_major_locator(MaxNLocator(4))
+
+    def _calendar(self, ax: Any, j: int) -> None:
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num, num2date
+
+        low, high = ax.get_xlim()
+        ends = np.asarray(date2num(self.dates(j, [low, high])), np.float64)
+        locator = AutoDateLocator(minticks=3, maxticks=7)
+        found = np.asarray(locator.tick_values(*(num2date(end) for end in ends)), np.float64)
+        found = found[(found >= ends[0]) & (found <= ends[1])]
+        form = ConciseDateFormatter(locator)
+        labels = form.format_ticks(found.tolist())
+        ax.set_xticks(low + (found - ends[0]) / (ends[1] - ends[0]) * (high - low), labels)
+        ax.set_xlim(low, high)
+        offset = form.get_offset()
+        ax.set_xlabel(f"{self.each[j].label}{f', {offset}' if offset else ''}")

@@ -87,7 +87,7 @@ def plot_components(
             grid[:, acts[0]] = at
             grid = snapped(grid, x, coded)
             _curve(one, at, _centred(post, reader, there.kernels[j], grid, rows))
-            if not single or one is axes[-1]:
+            if not single or ax is not None or one is axes[-1]:
                 one.set_xlabel(labels[acts[0]])
         elif len(acts) == 2:
             u, v = (spaced(x[:, c], SIDE, 0.02) for c in acts)

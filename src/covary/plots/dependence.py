@@ -22,7 +22,7 @@ from covary.kernels import tiles
 from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.softmax import Softmax
-from covary.plots.columns import coded_columns, column_number, level_names, names_of
+from covary.plots.columns import CROWDED, coded_columns, column_number, level_names, names_of
 from covary.plots.relevance import _of_means, _rows_of, quick_joint
 from covary.plots.style import BLUE, COLOURS, DASHES, GREY, bare, legend, one, posteriors, several
 
@@ -180,14 +180,17 @@ def plot_dependence(
         j = labels.index(curve.name)
         _draw(each, curve, np.asarray(inputs.x, np.float64)[:, j], classes)
         if curve.levels and (kinds := level_names(model, j)):
-            each.set_xticks(curve.x, [kinds[int(code)] for code in curve.x], rotation=90 if len(curve.x) > 6 else 0)
+            some = [kinds[int(code)] for code in curve.x]
+            tilt = 90 if len(some) > 6 else 25 if sum(map(len, some)) > CROWDED else 0
+            each.set_xticks(curve.x, some, rotation=tilt, ha="right" if tilt == 25 else "center")
     ends = [axis.get_ylim() for axis in axes]
     for i, each in enumerate(axes):
         each.set_ylim(min(e[0] for e in ends), max(e[1] for e in ends))
         if i == 0 or ax is not None or each.get_subplotspec().is_first_col():
-            each.set_ylabel(_axis(parts[0].model.likelihood, classes))
+            each.set_ylabel(_axis(parts[0].model.likelihood, classes, _target(model)))
     if found[0].mean.ndim == 2:
-        legend(axes[0])
+        for each in axes if ax is not None else axes[:1]:
+            legend(each, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncol=3, borderaxespad=0.1, columnspacing=1.2, fontsize=8)
     return axes[0] if single else axes if ax is None else ax
 
 
@@ -219,14 +222,20 @@ def _draw(ax: Any, found: Dependence, seen: np.ndarray, classes: list[str]) -> N
     bare(ax)
 
 
-def _axis(likelihood: Any, classes: list[str]) -> str:
+def _target(model: Any) -> str:
+    """What is predicted, where the model knows its name."""
+    names = getattr(model, "target_names_", None) or ["y"]
+    return str(names[0]) if len(names) == 1 else "y"
+
+
+def _axis(likelihood: Any, classes: list[str], target: str) -> str:
     if isinstance(likelihood, Softmax) or len(classes) > 2:
         return "probability"
     if isinstance(likelihood, Bernoulli):
         return f"P({classes[1]})" if len(classes) == 2 else "probability"
     if isinstance(likelihood, Binomial):
         return "probability"
-    return "rate" if likelihood.support == "counts" else "y, averaged"
+    return "rate" if likelihood.support == "counts" else f"{target}, averaged"
 
 
 # computing ------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -90,11 +91,11 @@ def plot_restarts(learned: Any, ax: Any = None) -> Any:
         ax.plot([0, x], [y, y], color=GREY, lw=0.8, zorder=1)
         ax.plot(x, y, "D" if colour == ORANGE else "o", color=colour, ms=6, zorder=2)
         said = f"{start.steps} evaluations" if start.status == "converged" else f"{start.steps}, {start.status}"
-        ax.annotate(said, (x, y), (9, 0), textcoords="offset points", va="center", fontsize=8)
+        ax.text(1.02, y, said, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     ax.axvline(0.0, color=ink(), lw=0.9)
     ax.set_xscale("symlog", linthresh=1.0)
     far = max(float(gap.max(initial=0.0)), 1.0)
-    ax.set_xlim(-0.15, far * 30)
+    ax.set_xlim(-0.15, far * 1.6)
     ax.set_yticks(at, _labels(found))
     ax.set_ylim(len(found) - 0.5, -0.5)
     ax.set_xlabel("nats below the best end")
@@ -103,11 +104,13 @@ def plot_restarts(learned: Any, ax: Any = None) -> Any:
 
 
 def _labels(found: Any) -> list[str]:
-    """Start 1, 2, ...; a rival model by its kernel."""
+    """Start 1, 2, ...; a rival model by what is new in its kernel."""
     first, out = _kernel_name(found[0].model), []
     for i, start in enumerate(found):
         name = _kernel_name(start.model)
-        out.append(f"start {i + 1}" if name == first else name)
+        new = [word for word in re.findall(r"[A-Z]\w*", name) if word not in re.findall(r"[A-Z]\w*", first)]
+        rival = ", ".join(dict.fromkeys(new)) or name
+        out.append(f"start {i + 1}" if name == first else rival if len(rival) <= 20 else f"{rival[:19]}…")
     return out
 
 

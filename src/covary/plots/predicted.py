@@ -14,7 +14,9 @@ from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, 
 FEWEST = 12  # rows for each point of a running mean
 
 
-def plot_predicted(model: Any, mean: Any = None, std: Any = None, ax: Any = None, *, name: str = "y") -> Any:
+def plot_predicted(
+    model: Any, mean: Any = None, std: Any = None, ax: Any = None, *, name: str = "y", interval: Any = None
+) -> Any:
     """Predicted against observed values, with 95 % error bars; those that miss the truth are orange.
 
     Parameters
@@ -27,6 +29,8 @@ def plot_predicted(model: Any, mean: Any = None, std: Any = None, ax: Any = None
         The axes to draw on, made if None.
     name
         What is predicted.
+    interval
+        With y: the ends of the 95 % intervals, a pair of (n,), where they are not 1.96 standard deviations wide.
 
     Examples
     --------
@@ -43,6 +47,8 @@ def plot_predicted(model: Any, mean: Any = None, std: Any = None, ax: Any = None
     else:
         (y, mean, std), how = _arrays(who, model, mean, std), ""
         ends = None if std is None else (mean - HALF * std, mean + HALF * std)
+        if interval is not None:
+            ends = (_arrays(who, y, interval[0], None)[1], _arrays(who, y, interval[1], None)[1])
     ax = one(ax, (4.8, 4.4))
     miss = np.zeros(len(y), bool) if ends is None else (y < ends[0]) | (y > ends[1])
     shown = thinned(len(y))
@@ -60,12 +66,25 @@ def plot_predicted(model: Any, mean: Any = None, std: Any = None, ax: Any = None
     ax.set_xlabel(f"{name}, observed")
     ax.set_ylabel(f"{name}, predicted{how}")
     total = ((y - y.mean()) ** 2).sum()
-    said = [f"R² {1 - ((y - mean) ** 2).sum() / total:.3f}"] if total > 0 else []
+    said = [f"R² {r_squared(1 - ((y - mean) ** 2).sum() / total)}"] if total > 0 else []
     said += [] if ends is None else [f"95 % intervals hold {100 * (1 - miss.mean()):.1f} %"]
     title(ax, ", ".join(said))
     legend(ax, loc="upper left", markerscale=(18 / dot_size(len(y))) ** 0.5)
     bare(ax)
     return ax
+
+
+def r_squared(value: float) -> str:
+    """Three decimals, more where the rest would vanish.
+
+    Examples
+    --------
+    >>> r_squared(0.8091), r_squared(-0.25), r_squared(0.99961), r_squared(1.0)
+    ('0.809', '−0.250', '0.9996', '1.000')
+    """
+    rest = 1 - value
+    places = 3 if not 0 < rest < 1e-2 else min(7, int(np.floor(-np.log10(rest))) + 1)
+    return f"{value:.{places}f}".replace("-", "−")
 
 
 def plot_residuals(
@@ -76,6 +95,7 @@ def plot_residuals(
     *,
     against: Any = None,
     name: str = "predicted",
+    running: bool = True,
 ) -> Any:
     """Standardised residuals, (y − mean)/std, against the predictions or anything else, with their running mean.
 
@@ -95,6 +115,8 @@ def plot_residuals(
         Numbers (n,) for the horizontal axis: a column of X, a time, the number of the row; the predictions by default.
     name
         What they are called.
+    running
+        Whether to draw the running mean.
 
     Examples
     --------
@@ -128,7 +150,7 @@ def plot_residuals(
     for edge in (-HALF, HALF):
         ax.axhline(edge, color=GREY, lw=0.8, ls="--", zorder=1)
     groups = min(10, len(z) // FEWEST)
-    if groups > 1 and np.ptp(at) > 0:
+    if running and groups > 1 and np.ptp(at) > 0:
         parts = np.array_split(np.argsort(at, kind="stable"), groups)
         x, level = (np.array([values[part].mean() for part in parts]) for values in (at, z))
         error = np.array([HALF * z[part].std(ddof=1) / np.sqrt(len(part)) for part in parts])

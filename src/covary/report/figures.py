@@ -15,15 +15,17 @@ from covary.data import Data
 from covary.diagnosis import Diagnosis, Foretold, Subject
 from covary.plots.calibration import plot_coverage, plot_pit, plot_reliability
 from covary.plots.classes import plot_classes
+from covary.plots.columns import Scales
 from covary.plots.components import plot_components
 from covary.plots.dependence import plot_dependence
 from covary.plots.fit import plot_fit
 from covary.plots.history import plot_history, plot_restarts
 from covary.plots.predicted import plot_predicted, plot_residuals
 from covary.plots.relevance import plot_relevance
-from covary.plots.style import CURRENT, svg, theme, title
+from covary.plots.style import CURRENT, ink, legend, svg, theme, title
 
 PANEL = (4.2, 3.2)
+FINE = 2000  # rows up to which curves of dependence are drawn finely
 DRAWN = 1500  # rows drawn into a picture of the function
 MOST_TERMS, MOST_COLUMNS, MOST_OUTPUTS = 6, 6, 3
 
@@ -105,7 +107,7 @@ def attempt(make: Callable[[], list[Figure]]) -> list[Figure]:
         return []
 
 
-def fit_figures(pictures: Pictures, estimator: Any, subject: Subject) -> list[Figure]:
+def fit_figures(pictures: Pictures, estimator: Any, subject: Subject, scales: Scales) -> list[Figure]:
     """The function itself, for one input or two."""
     names, d, target = list(subject.columns), subject.x.shape[1], subject.targets[0]
     if d > 2 or len(subject.posteriors) > 1:
@@ -126,8 +128,12 @@ def fit_figures(pictures: Pictures, estimator: Any, subject: Subject) -> list[Fi
             alt = f"{target} against {names[0]}: mean, 95 % bands and {post.data.rows} training rows."
             said = f"{target}: mean, 95 % of the function (dark) and of new observations (light), and the rows learned from."
             out += attempt(
-                lambda post=post, alt=alt, said=said: pictures.one(
-                    lambda ax: plot_fit(post, ax, names=names), alt, said, size=(5.8, 3.4), wide=True
+                lambda post=post, alt=alt, said=said, target=target: pictures.one(
+                    lambda ax: _series(ax, post, names, target, scales, subject.post.data.rows),
+                    alt,
+                    said,
+                    size=(5.8, 3.4),
+                    wide=True,
                 )
             )
         else:
@@ -140,6 +146,18 @@ def fit_figures(pictures: Pictures, estimator: Any, subject: Subject) -> list[Fi
                 )
             )
     return out
+
+
+def _series(ax: Any, post: Any, names: list[str], target: str, scales: Scales, total: int) -> None:
+    """The fit along one input, under its own names; says how many rows are drawn."""
+    plot_fit(post, ax, names=names)
+    if ax.get_ylabel() == "y":
+        ax.set_ylabel(target)
+    if post.data.rows < total:
+        for text in ax.get_legend().get_texts():
+            if text.get_text().startswith("data ("):
+                text.set_text(f"data ({post.data.rows:,} of {total:,})")
+    scales.tick(ax, 0)
 
 
 def few_rows(post: Any) -> Any:
@@ -180,8 +198,11 @@ def prediction_figures(pictures: Pictures, subject: Subject, seen: Foretold) -> 
         inside = 100 * float((np.abs(seen.pit[:, j] - 0.5) <= 0.475).mean())
         alt = f"Predicted against observed {name}: {inside:.0f} % of {len(y)} rows lie inside their 95 % intervals."
         caption = f"{name}: each row foretold {_how(seen)}, with its 95 % interval. On the dashed line the prediction is right."
+        ends = None if seen.ends is None else tuple(edge[:, j] for edge in seen.ends)
         out += pictures.one(
-            lambda ax, y=y, mean=mean, std=std, name=name: plot_predicted(y, mean, std, ax, name=name),
+            lambda ax, y=y, mean=mean, std=std, name=name, ends=ends: plot_predicted(
+                y, mean, std, ax, name=name, interval=ends
+            ),
             alt,
             caption,
             size=(4.2, 3.9),
@@ -231,27 +252,49 @@ def _own(ax: Any, own: np.ndarray, classes: int) -> None:
     ax.set_xlim(0, 1)
     ax.set_xlabel("probability of the true class")
     ax.set_ylabel("rows")
-    legend(ax, loc="upper left")
+    legend(ax, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
     bare(ax)
 
 
-def residual_figures(pictures: Pictures, subject: Subject, seen: Foretold, important: list[int]) -> list[Figure]:
+def residual_figures(
+    pictures: Pictures, subject: Subject, seen: Foretold, important: list[int], scales: Scales
+) -> list[Figure]:
     """Residuals against the predictions and against the inputs that matter most."""
     out = []
     for j, name in enumerate(subject.targets[:MOST_OUTPUTS]):
         z = seen.z[:, j]
-        places: list[tuple[Any, str]] = [(seen.mean[:, j], f"predicted {name}" if len(subject.targets) > 1 else "predicted")]
+        places: list[tuple[Any, str, int | None]] = [(seen.mean[:, j], f"predicted {name}", None)]
         if j == 0:
-            places += [(seen.x[:, i], subject.columns[i]) for i in important[:2]]
-        for at, label in places:
+            places += [(seen.x[:, i], subject.columns[i], i) for i in important[:2]]
+        for at, label, column in places:
             alt = f"Standardised residuals of {name} against {label}; {int((np.abs(z) > 1.96).sum())} of {len(z)} beyond ±1.96."
             caption = f"Residuals against {label}. Right: level, and 95 % between the dashed lines."
             out += pictures.one(
-                lambda ax, z=z, at=at, label=label: plot_residuals(z, 0 * z, np.ones(len(z)), ax, against=at, name=label),
+                lambda ax, z=z, at=at, label=label, column=column: _residuals(ax, z, at, label, column, scales),
                 alt,
                 caption,
             )
     return out
+
+
+def _residuals(ax: Any, z: np.ndarray, at: np.ndarray, label: str, column: int | None, scales: Scales) -> None:
+    """Residuals against numbers or dates; of categories one column of points each, with its mean."""
+    if column is None or not scales.levels(column):
+        plot_residuals(z, 0 * z, np.ones(len(z)), ax, against=at, name=label)
+        if column is not None:
+            scales.tick(ax, column)
+        return
+    jitter = np.random.default_rng(0).uniform(-0.22, 0.22, len(at))
+    plot_residuals(z, 0 * z, np.ones(len(z)), ax, against=at + jitter, name=label, running=False)
+    kinds = [kind for kind in np.unique(at) if (at == kind).sum() > 1]
+    mean, error = (np.array([f(z[at == kind]) for kind in kinds]) for f in (np.mean, _error))
+    ax.errorbar(kinds, mean, error, fmt="_", color=ink(), ms=14, lw=1.6, capsize=2, zorder=4, label="mean, ±95 %")
+    legend(ax, loc="lower left", bbox_to_anchor=(0.0, 1.0), borderaxespad=0.0)
+    scales.tick(ax, column)
+
+
+def _error(z: np.ndarray) -> float:
+    return float(1.96 * z.std(ddof=1) / np.sqrt(len(z)))
 
 
 def relevance_figure(pictures: Pictures, found: Any) -> list[Figure]:
@@ -273,7 +316,9 @@ def relevance_figure(pictures: Pictures, found: Any) -> list[Figure]:
     )
 
 
-def dependence_figures(pictures: Pictures, estimator: Any, subject: Subject, important: list[int]) -> list[Figure]:
+def dependence_figures(
+    pictures: Pictures, estimator: Any, subject: Subject, important: list[int], scales: Scales
+) -> list[Figure]:
     """What the function does along each of the inputs that matter most."""
     columns, names, out = important[:MOST_COLUMNS], list(subject.columns), []
     if not columns:
@@ -282,14 +327,18 @@ def dependence_figures(pictures: Pictures, estimator: Any, subject: Subject, imp
     subjects = singles(subject)[:MOST_OUTPUTS] if several else [estimator]
     for j, model in enumerate(subjects):
         whose = f"{subject.targets[j]}{_standardised(subject)}" if several else ""
+        points = 25 if subject.post.data.rows > FINE or subject.classes is not None else 60
         alts = [f"Partial dependence of {whose or 'the prediction'} on {names[i]}, with a 95 % band." for i in columns]
         captions = [f"{subject.targets[j] if several else 'Dependence'} on {names[i]}, others as in the data." for i in columns]
 
-        def draw(axes: Any, model: Any = model, whose: str = whose) -> None:
-            plot_dependence(model, columns, np.atleast_1d(np.asarray(axes, dtype=object)), names=names, points=25, rows=100)
-            for ax in np.ravel(np.asarray(axes, dtype=object)):
-                if whose:
-                    ax.set_ylabel(whose)
+        def draw(axes: Any, model: Any = model, whose: str = whose, points: int = points) -> None:
+            flat = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+            plot_dependence(model, columns, flat, names=names, points=points, rows=100)
+            for ax, i in zip(flat, columns, strict=True):
+                if whose or ax.get_ylabel() == "y, averaged":
+                    ax.set_ylabel(whose or f"{subject.targets[0]}, averaged")
+                if not scales.levels(i):
+                    scales.tick(ax, i)
 
         out += attempt(
             lambda draw=draw, alts=alts, captions=captions: pictures.many(len(columns), draw, alts, captions, size=(3.6, 2.6))
@@ -297,7 +346,9 @@ def dependence_figures(pictures: Pictures, estimator: Any, subject: Subject, imp
     return out
 
 
-def component_figures(pictures: Pictures, subject: Subject, names: list[str], rows: list[dict[str, Any]]) -> list[Figure]:
+def component_figures(
+    pictures: Pictures, subject: Subject, names: list[str], rows: list[dict[str, Any]], scales: Scales
+) -> list[Figure]:
     """The additive terms of the kernel that do something."""
     count = sum(row["share"] is not None and abs(row["share"]) > 0.005 for row in rows)
     if count < 2 or len(subject.posteriors) > 1:
@@ -315,6 +366,8 @@ def component_figures(pictures: Pictures, subject: Subject, names: list[str], ro
         for ax, row in zip(axes, chosen, strict=True):
             name = str(row["name"])
             title(ax, name if len(name) <= 44 else f"{name[:43]}…")
+            if ax.get_xlabel() in names:
+                scales.tick(ax, names.index(ax.get_xlabel()))
 
     return attempt(lambda: pictures.many(shown, draw, alts, captions, size=(4.2, 2.7)))
 
@@ -327,7 +380,8 @@ def learning_figures(pictures: Pictures, learned: Any) -> list[Figure]:
         lambda: pictures.one(
             lambda ax: plot_history(learned, ax),
             f"Objective by evaluation: {len(learned.history)} evaluations, {learned.status}.",
-            "How far below the best each evaluation was, in nats; a level is the number of rows looked at.",
+            "How far below the best each evaluation was, in nats"
+            + (", at each number of rows looked at." if len(learned.levels) > 1 else "."),
         )
     )
     if len(learned.restarts) > 1:
@@ -342,17 +396,38 @@ def learning_figures(pictures: Pictures, learned: Any) -> list[Figure]:
     return out
 
 
-def warning_figures(pictures: Pictures, diagnosis: Diagnosis) -> dict[str, Figure]:
+def warning_figures(pictures: Pictures, diagnosis: Diagnosis, names: tuple[str, ...], scales: Scales) -> dict[str, Figure]:
     """The picture of every warning that has one."""
     out = {}
     for check in diagnosis.warnings:
         drawing: Any = check.draw
         if drawing is not None:
             alt = f"{check.title}: {check.sentence}"
-            found = attempt(lambda d=drawing, a=alt, c=check.title: pictures.one(d, a, c))
+            named = _named(drawing, list(names), scales)
+            found = attempt(lambda d=named, a=alt, c=check.title: pictures.one(d, a, c))
             if found:
                 out[check.name] = found[0]
     return out
+
+
+def _named(drawing: Any, names: list[str], scales: Scales) -> Callable[[Any], None]:
+    """A check's picture with dates and categories on its axis instead of their numbers."""
+
+    def draw(ax: Any) -> None:
+        drawing(ax)
+        label = ax.get_xlabel()
+        name = label.removeprefix("category of ").removesuffix(", by its number")
+        if name not in names:
+            return
+        levels = scales.levels(names.index(name))
+        if levels and label != name:
+            codes = [int(float(text.get_text())) for text in ax.get_xticklabels()]
+            ax.set_xticks(range(len(codes)), [levels[code][:16] for code in codes], rotation=25, ha="right")
+            ax.set_xlabel(name)
+        elif not levels:
+            scales.tick(ax, names.index(name))
+
+    return draw
 
 
 def _how(seen: Foretold) -> str:

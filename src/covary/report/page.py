@@ -14,11 +14,13 @@ import numpy as np
 from covary._checks import CovaryError, fail
 from covary._write import whole_file
 from covary.diagnosis import Diagnosis, Foretold, Subject, diagnose
+from covary.plots.columns import Scales
+from covary.plots.predicted import r_squared
 from covary.plots.relevance import relevance as find_relevance
 from covary.plots.style import MOST
 from covary.report import figures as draw
 from covary.report import tables
-from covary.report.words import component_rows, number, sentences, short_names
+from covary.report.words import component_rows, learning_note, number, sentences, short_names
 
 ROWS = 200  # rows that relevance is found from
 
@@ -83,30 +85,34 @@ def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameter
     pictures = draw.Pictures()
     seen = diagnosis.foretold
     drawn = replace(subject, columns=short_names(subject.columns), targets=short_names(subject.targets))
-    names, found = list(drawn.columns), _relevance(estimator, drawn)
+    names, found, scales = list(drawn.columns), _relevance(estimator, drawn), Scales(estimator)
     important = _important(drawn, found)
     components = component_rows(subject)
     part = getattr(estimator, "estimators_", [estimator])[0]
     regression = subject.classes is None
-    shown = draw.warning_figures(pictures, diagnosis)
+    shown = draw.warning_figures(pictures, diagnosis, subject.columns, scales)
     out: dict[str, Any] = {
         "title": title or f"Gaussian process of {', '.join(subject.targets)}",
         "kind": _kind(subject),
-        "sentences": sentences(subject, diagnosis, found, part.method_),
+        "sentences": sentences(subject, diagnosis, _in_full(found, names, subject), part.method_),
         "tiles": _tiles(subject, diagnosis),
         "diagnosis": diagnosis,
         "warning_figures": shown,
-        "fit": draw.fit_figures(pictures, estimator, drawn),
+        "fit": (fit := draw.fit_figures(pictures, estimator, drawn, scales)),
         "relevance": draw.attempt(lambda: draw.relevance_figure(pictures, found))
         if found is not None and len(names) > 1
         else [],
-        "dependence": draw.dependence_figures(pictures, estimator, drawn, important),
+        "dependence": draw.dependence_figures(pictures, estimator, drawn, important, scales)
+        if len(names) > 1 or not fit
+        else [],
         "components": components,
-        "component_figures": draw.component_figures(pictures, drawn, names, components),
+        "shares": any(row["share"] is not None for row in components),
+        "errors": any(row.error for row in parameters),
+        "component_figures": draw.component_figures(pictures, drawn, names, components, scales),
         "parameters": [_tidy(row) for row in parameters],
         "learning": draw.learning_figures(pictures, part.learned_),
         "facts": tables.fit_facts(estimator, subject),
-        "columns": tables.data_rows(subject),
+        "columns": tables.data_rows(subject, scales),
         "classes": tables.class_rows(subject, getattr(estimator, "class_count_", ())),
         "notes": _notes(estimator, subject, diagnosis),
         "versions": tables.versions(estimator),
@@ -116,11 +122,20 @@ def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameter
         "how": "" if seen is None else _how(seen),
         "percent": lambda v: "–" if v is None else f"{100 * v:.0f} %".replace("-", "−"),
         "number": number,
+        "place": short_names(subject.columns, 16)[important[0]],
+        "merged": subject.post.data.weight is not None and (seen is None or seen.kind != "new rows"),
     }
-    return out | _held(pictures, subject, drawn, seen, important)
+    return out | _held(pictures, subject, drawn, seen, important, scales)
 
 
-def _held(pictures: Any, subject: Subject, drawn: Subject, seen: Foretold | None, important: list[int]) -> dict[str, Any]:
+def _in_full(found: Any, names: list[str], subject: Subject) -> Any:
+    """Relevance under the names of the columns, not those cut for figures."""
+    return None if found is None else found._replace(names=[subject.columns[names.index(name)] for name in found.names])
+
+
+def _held(
+    pictures: Any, subject: Subject, drawn: Subject, seen: Foretold | None, important: list[int], scales: Scales
+) -> dict[str, Any]:
     """What is drawn of the predictions that were held against the truth."""
     if seen is None or len(seen) < 2:
         return {"predictions": [], "calibration": [], "residuals": [], "largest": []}
@@ -128,8 +143,8 @@ def _held(pictures: Any, subject: Subject, drawn: Subject, seen: Foretold | None
     return {
         "predictions": draw.prediction_figures(pictures, drawn, seen) if regression else [],
         "calibration": draw.calibration_figures(pictures, drawn, seen),
-        "residuals": draw.residual_figures(pictures, drawn, seen, important) if regression else [],
-        "largest": tables.largest_errors(subject, seen),
+        "residuals": draw.residual_figures(pictures, drawn, seen, important, scales) if regression else [],
+        "largest": tables.largest_errors(subject, seen, scales, important),
     }
 
 
@@ -137,10 +152,15 @@ def _tidy(row: Any) -> dict[str, str]:
     """A row of the table of parameters, rounding errors rounded."""
     return {
         "name": row.name,
-        "value": row.value,
-        "error": row.error,
+        "value": _plainly(row.value),
+        "error": _plainly(row.error),
         "note": re.sub(r"-?\d(?:\.\d+)?e-1\d\b", "0", row.note).replace("(-", "(−"),
     }
+
+
+def _plainly(text: str) -> str:
+    """Powers of ten written out, up to a few million."""
+    return re.sub(r"\b\d(?:\.\d+)?e\+0[0-6]\b", lambda found: f"{float(found[0]):,.0f}", text)
 
 
 def _how(seen: Any) -> str:
@@ -187,7 +207,7 @@ def _tiles(subject: Subject, diagnosis: Diagnosis) -> list[tuple[str, str]]:
     spread, error = seen.y.std(0), np.sqrt(((seen.y - seen.mean) ** 2).mean(0))
     inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
     if (spread > 0).all():
-        out.append(("R²", f"{float((1 - (error / spread) ** 2).mean()):.3f}".replace("-", "−")))
+        out.append(("R²", r_squared(float((1 - (error / spread) ** 2).mean()))))
     if len(subject.targets) == 1:
         out += [
             ("typical error", number(float(error[0]), 3)),
@@ -199,6 +219,7 @@ def _tiles(subject: Subject, diagnosis: Diagnosis) -> list[tuple[str, str]]:
 def _notes(estimator: Any, subject: Subject, diagnosis: Diagnosis) -> list[str]:
     """What should be known about the rows."""
     data, seen, out = subject.post.data, diagnosis.foretold, []
+    out += [note] if (note := learning_note(subject)) else []
     if data.weight is not None:
         out.append(
             f"Rows that repeat each other are merged: {data.rows:,} different ones, counting as {data.weight.sum():,.0f}."

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from covary.diagnosis import Foretold, Subject
-from covary.report.words import LIKELIHOODS, number
+from covary.plots.columns import Scales
+from covary.report.words import LIKELIHOODS, beside, number
 
 MOST_ROWS = 8
 
 
-def data_rows(subject: Subject) -> list[dict[str, str]]:
+def data_rows(subject: Subject, scales: Scales) -> list[dict[str, str]]:
     """Inputs and targets: range, middle, spread, different values."""
     data = subject.post.data
-    out = [_column(name, subject.x[:, i], "input") for i, name in enumerate(subject.columns)]
+    out = [_input(name, subject.x[:, i], i, scales) for i, name in enumerate(subject.columns)]
     if subject.classes is not None:
         return out
     y = np.asarray(data.y, np.float64)
@@ -27,6 +28,19 @@ def data_rows(subject: Subject) -> list[dict[str, str]]:
         out.append(_column(subject.targets[0], y[:, 0] if y.ndim == 2 else y, "target"))
         if y.ndim == 2:
             out.append(_column("size", y[:, 1], "trials or exposure"))
+    return out
+
+
+def _input(name: str, values: np.ndarray, j: int, scales: Scales) -> dict[str, str]:
+    """A row of the table of columns, in dates where there are such; of categories the commonest alone."""
+    out = _column(name, values, "input")
+    if scales.levels(j):
+        kinds, counts = np.unique(values, return_counts=True)
+        most = scales.text(j, float(kinds[counts.argmax()]))
+        return out | {"role": "input, categories", "low": "", "middle": f"commonest {most}", "high": "", "spread": ""}
+    if scales.dated(j):
+        low, middle, high = (scales.text(j, float(np.quantile(values, q))) for q in (0.0, 0.5, 1.0))
+        out |= {"low": low, "middle": middle, "high": high, "spread": f"{out['spread']} {scales.each[j].unit}"}
     return out
 
 
@@ -54,8 +68,9 @@ def class_rows(subject: Subject, counts: Any) -> list[dict[str, str]]:
     ]
 
 
-def largest_errors(subject: Subject, seen: Foretold) -> list[dict[str, str]]:
-    """The rows that were foretold worst."""
+def largest_errors(subject: Subject, seen: Foretold, scales: Scales, important: list[int]) -> list[dict[str, str]]:
+    """The rows that were foretold worst, and where they lie in the input that matters most."""
+    j = important[0]
     if seen.p is not None and subject.classes is not None:
         codes = seen.y[:, 0].astype(int)
         own = seen.p[np.arange(len(codes)), codes]
@@ -63,23 +78,29 @@ def largest_errors(subject: Subject, seen: Foretold) -> list[dict[str, str]]:
         return [
             {
                 "row": f"{seen.rows[i]}",
+                "place": scales.text(j, float(seen.x[i, j])) or number(float(seen.x[i, j])),
                 "seen": str(subject.classes[codes[i]]),
                 "said": str(subject.classes[int(seen.p[i].argmax())]),
                 "size": f"{100 * own[i]:.1f} %",
             }
             for i in order
         ]
-    j = 0
-    order = np.argsort(-np.abs(seen.z[:, j]))[:MOST_ROWS]
+    order = np.argsort(-np.abs(seen.z[:, 0]))[:MOST_ROWS]
     return [
         {
             "row": f"{seen.rows[i]}",
-            "seen": number(float(seen.y[i, j])),
-            "said": f"{number(float(seen.mean[i, j]))} ± {number(float(1.96 * seen.std[i, j]), 2)}",
-            "size": f"{seen.z[i, j]:+.1f}".replace("-", "−"),
+            "place": scales.text(j, float(seen.x[i, j])) or number(float(seen.x[i, j])),
+            "seen": number(float(seen.y[i, 0])),
+            "said": beside(float(seen.mean[i, 0]), _half(seen, int(i))),
+            "size": f"{seen.z[i, 0]:+.1f}".replace("-", "−"),
         }
         for i in order
     ]
+
+
+def _half(seen: Foretold, i: int) -> float:
+    """Half the width of a row's 95 % interval."""
+    return float(1.96 * seen.std[i, 0]) if seen.ends is None else float(seen.ends[1][i, 0] - seen.ends[0][i, 0]) / 2
 
 
 def fit_facts(estimator: Any, subject: Subject) -> list[tuple[str, str]]:

@@ -34,6 +34,13 @@ SMOOTH = {
     "NeuralNetwork": "a function with steps that level off",
     "ArcCosine": "a function of a neural network's kind",
 }
+METHODS = {
+    "markov": "by an exact recursion along it (markov)",
+    "vecchia": "each row given its nearest neighbours (vecchia)",
+    "low_rank": "through inducing inputs (low_rank)",
+    "svgp": "through inducing inputs, in batches (svgp)",
+    "subset": "from some of them (subset)",
+}
 LIKELIHOODS = {
     "Gaussian": "Gaussian noise of one size",
     "StudentT": "Student-t noise, which bears outliers",
@@ -56,6 +63,8 @@ def number(value: float, digits: int = 4) -> str:
     --------
     >>> number(12345.678), number(0.00012), number(3.0), number(-0.5), number(1.0916, 3)
     ('12,346', '0.00012', '3', '−0.5', '1.09')
+    >>> number(284.3, 2)
+    '280'
     """
     if not np.isfinite(value):
         return "–" if np.isnan(value) else ("∞" if value > 0 else "−∞")
@@ -66,12 +75,43 @@ def number(value: float, digits: int = 4) -> str:
         text = f"{value:,.0f}"
     elif size >= 1e7 or size < 1e-4:
         text = f"{value:.3g}"
+    elif size >= 10**digits:
+        text = f"{float(f'{value:.{digits}g}'):.0f}"
     else:
         text = f"{value:.{digits}g}"
     return text.replace("-", "−")
 
 
-def short_names(names: tuple[str, ...], most: int = 24) -> tuple[str, ...]:
+def beside(value: float, error: float) -> str:
+    """A number and its error, in as many decimals as the error has two digits of.
+
+    Examples
+    --------
+    >>> beside(1.8442, 1.4712), beside(1375.2, 283.0), beside(-0.5, 0.0), beside(12.3, 0.00012)
+    ('1.8 ± 1.5', '1,375 ± 283', '−0.5 ± 0', '12.30000 ± 0.00012')
+    """
+    if not (np.isfinite(error) and error >= 1e-5 and max(abs(value), error) < 1e7):
+        return f"{number(value)} ± {number(error, 2)}"
+    places = max(0, 1 - int(np.floor(np.log10(error))))
+    return f"{value:,.{places}f} ± {error:,.{places}f}".replace("-", "−")
+
+
+def percent_of(share: float) -> str:
+    """A share in per cent, rounded, but never to all of it.
+
+    Examples
+    --------
+    >>> percent_of(0.812), percent_of(0.99961), percent_of(1.0), percent_of(-0.1), percent_of(1 - 1e-9)
+    ('81 %', '99.96 %', '100 %', '0 %', '99.9999 %')
+    """
+    share = max(share, 0.0)
+    if share < 0.99 or share >= 1:
+        return f"{100 * min(share, 1.0):.0f} %"
+    places = min(4, int(np.floor(-np.log10(1 - share) + 1e-9)) - 1)
+    return f"{np.floor(10**places * 100 * share) / 10**places:.{places}f} %"
+
+
+def short_names(names: tuple[str, ...], most: int = 28) -> tuple[str, ...]:
     """Names that fit beside a figure, still different from each other.
 
     Examples
@@ -112,10 +152,12 @@ def _fitted(subject: Subject, relevance: Any, method: Any) -> str:
     data, d = subject.post.data, len(subject.columns)
     rows = data.rows if data.weight is None else float(data.weight.sum())
     count = f"{rows:,.0f} row{'s' * (rows != 1)}"
-    what = listed(list(subject.targets)) if subject.classes is None else f"the class {subject.targets[0]}"
+    what = listed(list(subject.targets))
+    if subject.classes is not None:
+        what += f", one of {len(subject.classes)} classes ({listed([str(c) for c in subject.classes], 6)}),"
     from_what = listed(list(subject.columns)) if d <= 4 else f"{d} inputs"
     out = f"A Gaussian process learned {what} from {from_what} in {count}"
-    out += f", by the method {method.name}" if method.name not in ("exact", "Dense") else ""
+    out += f", {METHODS.get(method.name, f'by the method {method.name}')}" if method.name not in ("exact", "Dense") else ""
     if d > 1 and relevance is not None and relevance.values.max() > 0:
         most = [n for n, v in zip(relevance.names, relevance.values, strict=True) if v >= 0.25 * relevance.values[0]][:3]
         if len(most) < d:
@@ -140,9 +182,7 @@ def _quality(subject: Subject, seen: Foretold | None) -> str:
     spread = seen.y.std(0)
     error = np.sqrt(((seen.y - seen.mean) ** 2).mean(0))
     inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
-    explained = [
-        f"{100 * max(0.0, 1 - (e / s) ** 2):.0f} %" if s > 0 else "nothing" for e, s in zip(error, spread, strict=True)
-    ]
+    explained = [percent_of(1 - (e / s) ** 2) if s > 0 else "nothing" for e, s in zip(error, spread, strict=True)]
     if len(subject.targets) == 1:
         said = (
             f"It explains {explained[0]} of the variance of {subject.targets[0]} with a typical error of {number(error[0], 3)}"
@@ -158,9 +198,20 @@ def _trust(subject: Subject, diagnosis: Diagnosis) -> str:
     made = sum(check.verdict != "not available" for check in diagnosis.checks)
     if not found:
         what = "error bars" if subject.classes is None else "probabilities"
+        unfinished = learning_note(subject)
+        if unfinished:
+            return f"None of {made} checks speaks against it, but {unfinished[0].lower()}{unfinished[1:]}"
         return f"None of {made} checks speaks against it: its {what} can be taken at their word where there are data."
     names = listed([check.title.lower() for check in found], 3)
     return f"{len(found)} of {made} checks warn{'s' * (len(found) == 1)} ({names}): read below before relying on it."
+
+
+def learning_note(subject: Subject) -> str:
+    """What is said where learning did not come to its end."""
+    states = [learned.status for learned in subject.learned if learned is not None]
+    if any(status == "out of time" for status in states):
+        return "Learning ran out of time: with more of it the fit may become better."
+    return ""
 
 
 # kernels --------------------------------------------------------------------------------------------------------
@@ -213,6 +264,8 @@ def kernel_words(kernel: Any, subject: Subject) -> str:
     inner = _inner(kernel)
     if isinstance(inner, Product) and not isinstance(_unscaled(kernel), Columns):
         return ", times ".join(kernel_words(factor, subject) for factor in inner.factors)
+    if isinstance(inner, Product) and [type(_inner(f)).__name__ for f in inner.factors].count("Periodic") == 1:
+        return _season(inner, names)
     if isinstance(inner, Product):
         each = [_inner(factor) for factor in inner.factors]
         words = [_base(part) for part in each]
@@ -226,6 +279,16 @@ def kernel_words(kernel: Any, subject: Subject) -> str:
     if kind in ("Hamming", "Exchangeable"):
         return f"differences {way} {listed(names)}"
     return f"{_base(inner)} {way} {listed(names)}{_scale(inner, kernel, subject, d)}"
+
+
+def _season(product: Any, names: list[str]) -> str:
+    """A pattern that repeats and changes slowly."""
+    each = [_inner(factor) for factor in product.factors]
+    wave = next(part for part in each if type(part).__name__ == "Periodic")
+    lengths = [np.ravel(part.lengthscale) for part in each if part is not wave and hasattr(part, "lengthscale")]
+    slow = [float(v[0]) for v in lengths if v.size == 1]
+    out = f"a pattern in {listed(names)} that repeats every {number(float(wave.period))}"
+    return out + (f" and changes over about {number(min(slow), 3)}" if slow else "")
 
 
 def _pairs(product: Any, inner: list[Any]) -> Any:
