@@ -203,7 +203,7 @@ def unfitted(found: Target, asked: Asked, kernel: str | None, seed: int, max_tim
         how = "laplace" if asked.inference == "auto" else asked.inference
         estimator: Any = GPClassifier(kernel, inference=how, link=asked.link or "logit", max_time=max_time, random_state=seed)
     else:
-        options = {"likelihood": found.likelihood, "inference": asked.inference, "objective": asked.objective}
+        options: dict[str, Any] = {"likelihood": found.likelihood, "inference": asked.inference, "objective": asked.objective}
         estimator = GPRegressor(kernel, **options, max_time=max_time, random_state=seed)
     return estimator if restarts is None else estimator.set_params(n_restarts=restarts)
 

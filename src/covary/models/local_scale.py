@@ -135,7 +135,9 @@ def local_scale(posterior: Posterior, *, always: bool = False, key: int = 0) -> 
     plain = value(max(float(np.average(q, weights=w)), FLOOR), 0.0)  # one factor for all, the best
     found = []
     for power in POWERS:
-        best = minimize_scalar(lambda log, p=power: -value(np.exp(log), p), bounds=LEVELS, method="bounded", options=COARSE)
+        best: Any = minimize_scalar(
+            lambda log, p=power: -value(np.exp(log), p), bounds=LEVELS, method="bounded", options=COARSE
+        )
         found.append((-float(best.fun), float(np.exp(best.x)), power))
     top, level, power = max(found)
     gain = top - plain

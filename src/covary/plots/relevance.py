@@ -29,8 +29,8 @@ BATCH = 4000  # rows predicted in one go
 class Relevance(NamedTuple):
     """Columns from the most relevant to the least: names, shares, and what is to be taken off and added for 95 %, (2, d).
 
-    ``errors`` is None where the posterior has no joint draws (several latent functions): then the shares are those of the
-    posterior mean.
+    ``errors`` is None where the posterior has no joint draws, or only slow ones (several latent functions, neighbours): then
+    the shares are those of the posterior mean.
     """
 
     names: list[str]
@@ -79,9 +79,9 @@ def relevance(
     chosen = np.argsort(-shares, kind="stable")[:most]
     values, errors = shares[chosen], None
     one_function = len(parts) == 1 and parts[0].model.likelihood.latents == 1
-    if one_function:
+    if one_function and quick_joint(parts[0]):  # a few dozen rows would not do
         width = parts[0].bound.width
-        few = int(np.clip(WORK / (len(chosen) * max(width, 100) ** 2), 40, rows if quick_joint(parts[0]) else min(rows, 60)))
+        few = int(np.clip(WORK / (len(chosen) * max(width, 100) ** 2), 40, rows))
         try:
             found = _of_draws(parts[0], _rows_of(inputs, few, rng), chosen, draws, rng)
         except CovaryError:  # a gram without joint covariances
