@@ -373,3 +373,13 @@ def test_a_damaged_record_of_columns_is_refused() -> None:
     for change in ({"kind": "colour"}, {"levels": ["a"], "counts": []}, {"counts": [-1], "levels": ["a"]}, {"fill": "nan"}):
         with pytest.raises((ValueError, TypeError)):
             Columns.from_record(record | {"each": [record["each"][0] | change]})
+
+
+def test_the_target_keeps_its_name(tmp_path) -> None:
+    frame = pd.DataFrame({"x": np.linspace(0.0, 3.0, 12), "yield": np.arange(12.0) % 5, "kind": ["a", "b"] * 6})
+    model = GPRegressor("Matern52()").fit(frame[["x"]], frame["yield"])
+    assert model.target_names_ == ["yield"]
+    model.save(tmp_path / "m.covary")
+    assert load(tmp_path / "m.covary").target_names_ == ["yield"]
+    assert GPClassifier("Matern52()").fit(frame[["x"]], frame["kind"]).target_names_ == ["kind"]
+    assert not hasattr(model.fit(frame[["x"]], frame["yield"].to_numpy()), "target_names_")

@@ -78,6 +78,11 @@ class GPEstimator(Assessed, BaseEstimator):
         for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("__")]:
             delattr(self, name)
 
+    def _name_target(self, y: Any) -> None:
+        """The name of a column that was given as target, for reports and files."""
+        if hasattr(y, "to_numpy") and isinstance(getattr(y, "name", None), str) and y.name:
+            self.target_names_ = [y.name]
+
     def _check_method(self) -> None:
         if not isinstance(self.method, AbstractGram) and self.method not in NAMES:
             known = ", ".join(map(repr, NAMES))

@@ -153,6 +153,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         """
         self._check_choices()
         self._forget()
+        self._name_target(y)
         X = read_table(self, X, reset=True, gaps=True)
         labels = read_labels(self._who, y, len(X))
         weight = read_rows(self._who, "sample_weight", sample_weight, len(X), positive=True)

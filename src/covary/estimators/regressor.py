@@ -171,6 +171,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         """
         self._check_method()
         self._forget()
+        self._name_target(y)
         X, y, noise_variance, weight, size = self._read(X, y, noise_variance, sample_weight, size, reset=True)
         likelihood = named_likelihood("GPRegressor", self.likelihood, y)
         inference = self._inference(likelihood)
