@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from covary import GP, Data, Inputs, Model, condition, log_evidence, log_evidence_and_grad
+from covary import GP, Data, Inputs, Model, condition, learn, log_evidence, log_evidence_and_grad
 from covary._checks import CovaryError, NotPositiveDefinite
 from covary.gram import neighbours, vecchia
 from covary.gram.vecchia import NearestNeighbours, Vecchia
@@ -194,3 +194,21 @@ def test_posteriors_travel_and_threads_agree() -> None:
     assert len(results) == 3
     for value in results.values():
         np.testing.assert_array_equal(value, expected.mean)
+
+
+def test_a_search_over_some_of_the_terms_conditions_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    from covary.selection import levels
+
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (1200, 2))
+    data = Data(X, np.sin(X[:, 0]) * np.cos(X[:, 1]) + 0.1 * rng.normal(size=1200))
+    model = Model(GP("1.0 * Matern52()"), likelihood=Gaussian(0.1))
+    whole = learn(model, data, gram=Vecchia(10))
+    for name, value in (("TERMS", 100), ("COARSE_TERMS", 150), ("MOST_TERMS", 600)):
+        monkeypatch.setattr(levels, name, value)
+    some = learn(model, data, gram=Vecchia(10))
+    assert some.levels == (100, 600)
+    post = condition(some, data, gram=Vecchia(10))
+    assert post.data.rows == 1200
+    assert post.log_evidence > whole.value - 3.0  # nats, of about a thousand
+    assert abs(some.value - post.log_evidence) < 0.1 * abs(post.log_evidence)

@@ -379,7 +379,7 @@ def _search(
         with blas_threads(levels[-1]):
             step = ladder.gain(levels[-1])
             refined = lbfgs(function, refined.x, lower=lower, upper=upper, tolerance=step, deadline=deadline, note=note)
-    problem.data, problem.gram = ladder.at(levels[-1])
+    problem.data, problem.gram = ladder.whole()
     if getattr(gram, "learned", False) and not deadline.over():
         refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])
     return Learned(

@@ -25,7 +25,8 @@ COARSEST = 400  # rows below which there is no coarser level
 ITERATED = 250  # ... where every evaluation iterates: several factorisations each, and fewer fixed costs beside them
 DENSE_ROWS = 2000  # the finest dense level below a low-rank one
 SOME_ROWS = 16_000  # the rows of a low-rank level between those and all
-TERMS = 4000  # the fewest terms of a thinned Vecchia evidence
+TERMS, COARSE_TERMS = 4000, 8000  # the fewest and the most terms of Vecchia's evidence on the coarse level
+MOST_TERMS = 60_000  # beyond which more of them say nothing more about a few hyperparameters
 
 
 def row_levels(rows: int, coarsest: int = COARSEST) -> tuple[int, ...]:
@@ -71,7 +72,7 @@ class Levels:
             between = (SOME_ROWS,) if n >= 4 * SOME_ROWS else ()
             self.sizes = (*row_levels(DENSE_ROWS, coarsest), *between, n)
         elif coarse and gram.thins and n > 4 * TERMS:
-            self.sizes = (max(TERMS, n // 16), n)
+            self.sizes = (min(max(TERMS, n // 16), COARSE_TERMS), min(n, MOST_TERMS))
         self.order = np.random.default_rng(key).permutation(data.rows)
 
     def gain(self, rows: int) -> float:
@@ -100,6 +101,11 @@ class Levels:
     def settled_gram(self) -> AbstractGram:
         """The gram as it was settled last."""
         return self.gram if self.settled is None else self.settled[0]
+
+    def whole(self) -> tuple[Data, AbstractGram]:
+        """What is conditioned on in the end: all rows, unless the gram itself takes fewer."""
+        gram, data = self.settled or (self.gram, self.data)
+        return (data, gram) if gram.thins else self.at(self.sizes[-1])
 
     def at(self, rows: int) -> tuple[Data, AbstractGram]:
         """What is evaluated on this level."""
