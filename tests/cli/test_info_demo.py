@@ -89,6 +89,7 @@ def test_a_model(call: Call, tmp_path: Path) -> None:
         "likelihood": "gaussian",
         "inference": "auto",
         "method": "auto",
+        "objective": "evidence",
         "link": None,
         "kernel": "1.0 * Matern32()",
         "seed": 3,

@@ -23,7 +23,7 @@ from covary.gram.base import AbstractBound, Bars
 from covary.inference import modes
 from covary.inference.base import AbstractInference, Solved, shaped
 
-SEARCHING = 1e-5  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
+SEARCHING = 1e-6  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
 CHORD = 0.3  # a factor is kept while a step with it leaves less than this share of the difference
 STUCK = 1e-4  # the least relative difference between weights and slopes that rounding does not excuse
 
