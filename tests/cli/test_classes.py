@@ -306,7 +306,7 @@ def test_a_model_of_one_against_the_rest(call: Call) -> None:
     assert (found["rows"], len(found["kernel"]), found["task"]) == (30, 3, "classification")
     assert found["relevance"]["x"] > found["relevance"]["z"]
     assert found["parameters"][0]["name"] == "low: kernel.0.variance"
-    assert found["targets"] == ["y"]
+    assert found["targets"] == ["size"]
     table = pd.DataFrame(predict(call)["predictions"])
     np.testing.assert_array_equal(table.iloc[:, 1:].to_numpy(), model.predict_proba(after[["x", "z"]]))
 
