@@ -15,6 +15,15 @@ from typing import Any
 FEW_ROWS = 600
 
 _lock = threading.Lock()
+
+
+class _Alone(threading.local):
+    """Whether this thread has been asked to work alone."""
+
+    depth = 0
+
+
+_alone = _Alone()
 _held: dict[str, Any] = {"count": 0, "limit": None}
 
 
@@ -45,3 +54,19 @@ def blas_threads(rows: int) -> Iterator[None]:
             if _held["count"] == 0:
                 _held["limit"].__exit__(None, None, None)
                 _held["limit"] = None
+
+
+def alone() -> bool:
+    """Whether the caller works inside :func:`one_thread`."""
+    return _alone.depth > 0
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Inside the block BLAS and tiles use one thread, however many rows there are: for those who work side by side."""
+    _alone.depth += 1
+    try:
+        with blas_threads(1):
+            yield
+    finally:
+        _alone.depth -= 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,16 @@ class Posterior:
         with precision(self.data.dtype), blas_threads(self.data.rows):
             return np.concatenate([self._latent(part, False)[0] for part in self._chunks(inputs)])
 
+    def latent(self, X: Any) -> Spread:
+        """Mean and variance of f alone at new inputs."""
+        inputs = self._inputs(X, "Posterior.latent")
+        with precision(self.data.dtype), blas_threads(self.data.rows):
+            return self._spread(inputs)
+
+    def _spread(self, inputs: Inputs) -> Spread:
+        parts = [self._latent(part) for part in self._chunks(inputs)]
+        return Spread(np.concatenate([p[0] for p in parts]), np.concatenate([np.asarray(p[1]) for p in parts]))
+
     def _chunks(self, X: Inputs, arrays: int = 1, least: int = 256) -> list[Inputs]:
         """Rows taken together where every one needs so many arrays as wide as the support."""
         rows = max(1, CHUNK_BYTES // (arrays * self.bound.width * self.data.dtype.itemsize))
@@ -113,10 +123,8 @@ class Posterior:
         """
         inputs = self._inputs(X, "Posterior.predict")
         with precision(self.data.dtype), blas_threads(self.data.rows):
-            parts = [self._latent(part) for part in self._chunks(inputs)]
-            mean = np.concatenate([p[0] for p in parts])
-            variance = np.concatenate([np.asarray(p[1]) for p in parts])
-            f = Spread(mean, variance, self.covariance(X) if covariance else None)
+            f = self._spread(inputs)
+            f = replace(f, covariance=self.covariance(X)) if covariance else f
             return Prediction(f, self._observed(f, size, inputs))
 
     def _observed(self, f: Spread, size: Any, X: Inputs) -> Any:

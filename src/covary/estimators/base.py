@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from covary.estimators import stored
 from covary.estimators.assessed import Assessed, warnings_of
 from covary.estimators.cells import CATEGORY
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
-from covary.estimators.method import NAMES, choose
+from covary.estimators.method import NAMES, Choice, choose
 from covary.estimators.summary import Summary
 from covary.export import export_model
 from covary.files import save
@@ -61,6 +62,7 @@ class GPEstimator(Assessed, BaseEstimator):
     n_restarts: Any
     max_time: Any
     checkpoint: Any
+    executor: Any
     missing: Any
     seasonality: Any
     random_state: Any
@@ -166,7 +168,7 @@ class GPEstimator(Assessed, BaseEstimator):
         self.learned_ = None
         asked = self.inference not in ("auto", "laplace")
         choice = choose(self._who, self.method, start, data, inference, free=free_memory(), given=asked)
-        self.method_ = choice
+        choice = self.method_ = self._where(choice)
         self.inference_ = inference = choice.inference
         model: Any = start
         if Packing(start).size:
@@ -188,6 +190,15 @@ class GPEstimator(Assessed, BaseEstimator):
         self.model_ = getattr(model, "model", model)
         self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
 
+    def _where(self, choice: Choice) -> Choice:
+        """The same, worked on by the executor that was given."""
+        if self.executor is None:
+            return choice
+        if not choice.gram.composite:
+            what = f"executor is given and the method is {choice.name!r}, which works in this process"
+            raise fail(self._who, what, "leave it out, or use method=Committee(...) from covary.committee")
+        return replace(choice, gram=choice.gram.replace(executor=self.executor))
+
     def _objective(self, choice: Any) -> Any:
         """What is maximised over the hyperparameters; None for the evidence."""
         given = getattr(self, "objective", "evidence")
@@ -206,7 +217,9 @@ class GPEstimator(Assessed, BaseEstimator):
     def _gram(self) -> AbstractGram:
         """How K is handled, with the inducing inputs that were learned or chosen, if any."""
         learned = self.learned_
-        return learned.gram if learned is not None and hasattr(learned.gram, "inducing") else self.method_.gram
+        if learned is not None and hasattr(learned.gram, "inducing"):
+            return learned.gram
+        return self.method_.gram
 
     def summary(self) -> Summary:
         """A table a person can read: kernel, parameters with error bars and priors, evidence, how learning went."""

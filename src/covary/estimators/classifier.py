@@ -61,13 +61,17 @@ class GPClassifier(ClassifierMixin, GPEstimator):
     method
         How many rows are handled: ``"auto"`` chooses by size and memory (``method_`` says what and why); ``"exact"``, the
         dense O(n³) computation; ``"svgp"``, variational through inducing inputs in batches; ``"low_rank"``, ``"markov"``,
-        ``"subset"``; or a gram from :mod:`covary.gram`.
+        ``"subset"``, ``"committee"``; or a gram from :mod:`covary.gram` or :class:`covary.committee.Committee`.
     n_restarts
         Further starts of the search.
     max_time
         Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
     checkpoint
-        A file in which learning writes down where it is: the same fit, killed and run again, goes on from there.
+        A file in which learning writes down where it is: the same fit, killed and run again, goes on from there. A committee
+        wants a folder.
+    executor
+        Who works for a committee: None for this process, ``"dask"`` for a process on every core, the address of a Dask
+        scheduler (``"tcp://..."``), or an executor from :mod:`covary.executors`.
     missing
         What to do about missing inputs: ``"refuse"``; ``"drop"`` such rows; ``"impute"`` the median, or the commonest
         category; ``"indicator"``, the same with a further column that says where. ``summary()`` says what was done.
@@ -116,6 +120,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         n_restarts: int = 0,
         max_time: float | None = None,
         checkpoint: str | None = None,
+        executor: Any = None,
         missing: str = "refuse",
         seasonality: str | Sequence[str] | None = None,
         random_state: Any = None,
@@ -134,6 +139,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.n_restarts = n_restarts
         self.max_time = max_time
         self.checkpoint = checkpoint
+        self.executor = executor
         self.missing = missing
         self.seasonality = seasonality
         self.random_state = random_state

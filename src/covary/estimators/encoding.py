@@ -12,6 +12,8 @@ import numpy as np
 from covary import distributions, likelihoods
 from covary._checks import fail
 from covary._module import STATIC, Mark, Marked, Module
+from covary.committee.settings import Committee
+from covary.estimators.committees import decode_committee, encode_committee
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.gram.low_rank import LowRank
@@ -41,7 +43,7 @@ PRIORS = {
 LIKELIHOODS = {name: c for name, c in vars(likelihoods).items() if isinstance(c, type) and issubclass(c, AbstractLikelihood)}
 INFERENCES = {c.__name__: c for c in (Exact, Laplace, EP, SVGP)}
 OBJECTIVES = {c.__name__: c for c in (LeaveOneOut, GeneralisedCrossValidation, KFold)}
-GRAMS = {c.__name__: c for c in (Dense, Subset, LowRank, Vecchia, NearestNeighbours, Markov)}
+GRAMS: dict[str, Any] = {c.__name__: c for c in (Dense, Subset, LowRank, Vecchia, NearestNeighbours, Markov)}
 OWN = ("settled",)  # what a gram finds out for itself from model and data
 
 
@@ -103,6 +105,8 @@ def decode(record: dict[str, Any], known: dict[str, Any]) -> Any:
 
 def encode_gram(gram: AbstractGram) -> dict[str, Any]:
     """How K is handled; inducing inputs are an array of their own."""
+    if isinstance(gram, Committee):
+        return encode_committee(gram, encode_gram)
     if type(gram).__name__ not in GRAMS:
         raise fail("save", f"method is {type(gram).__name__}", "use a gram of covary's own")
     declared = dataclasses.fields(gram)  # type: ignore[arg-type]
@@ -114,6 +118,8 @@ def encode_gram(gram: AbstractGram) -> dict[str, Any]:
 
 def decode_gram(record: dict[str, Any], inducing: Any = None) -> AbstractGram:
     """What :func:`encode_gram` wrote, with its inducing inputs if it has any."""
+    if record["type"] == "Committee":
+        return decode_committee(record, decode_gram)
     if inducing is not None:
         record = record | {"values": {"inducing": number(1.0)}}
     gram = decode(record, GRAMS)
@@ -197,6 +203,8 @@ def _encode_param(name: str, value: Any) -> Any:
             what = f"the objective {value!r} cannot be written to a file"
             raise fail("save", what, "set_params(objective='evidence') first: the fit stays as it is")
         return {"objective": type(value).__name__, "with": given}
+    if name == "executor":
+        return value if isinstance(value, str) else None  # who works for a committee is not part of a model
     if name == "class_weight" and isinstance(value, dict):
         return {"class_weight": [[plain(k), number(v)] for k, v in value.items()]}
     if name == "mean":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary.committee.settings import Committee
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
@@ -35,7 +36,7 @@ SAMPLE = 800  # rows from which that share is judged
 INDUCING = 500
 MEMORY_SHARE = 0.7  # of what is free that a fit may take
 
-NAMES = ("auto", "exact", "low_rank", "svgp", "vecchia", "markov", "subset")
+NAMES = ("auto", "exact", "low_rank", "svgp", "vecchia", "markov", "subset", "committee")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,8 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
         Whether the user asked for this inference by name: it is then not exchanged.
     """
     if isinstance(method, AbstractGram):
-        return Choice(type(method).__name__, method, inference, "you asked for it")
+        name = "committee" if isinstance(method, Committee) else type(method).__name__
+        return Choice(name, method, inference, "you asked for it")
     if method not in NAMES:
         raise fail(who, f"method is {method!r}", f"choose one of {', '.join(map(repr, NAMES))}, or give a gram")
     if method != "auto":
@@ -83,6 +85,9 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
     limit = EXACT_ROWS if gaussian else EXACT_OTHERS
     if not isinstance(inference, SVGP) and n <= _rows_for(model, limit) and dense <= MEMORY_SHARE * free:
         return Choice("exact", Dense(), inference, f"{why}: the whole matrix fits in memory and is soon done")
+    if (gaussian or one) and not isinstance(inference, SVGP) and crowd(data) > MEMORY_SHARE * free:
+        what = f"{why}, more than neighbours or inducing inputs find room for: parted among experts"
+        return Choice("committee", Committee(partition="kd_tree"), inference, what)
     if gaussian and isinstance(inference, Exact):
         if data.X.columns <= NEIGHBOUR_COLUMNS:
             return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{why} on few inputs: each given its nearest neighbours")
@@ -118,7 +123,7 @@ def _named(method: str, inference: AbstractInference) -> Choice:
     if method == "svgp":
         return Choice(method, LowRank(INDUCING), _batches(inference), why)
     grams = {"exact": Dense, "low_rank": lambda: LowRank(INDUCING), "vecchia": lambda: Vecchia(NEIGHBOURS), "markov": Markov}
-    grams["subset"] = lambda: Subset(EXACT_OTHERS)
+    grams |= {"subset": lambda: Subset(EXACT_OTHERS), "committee": Committee}
     return Choice(method, grams[method](), inference, why)
 
 
@@ -130,6 +135,11 @@ def _batches(inference: AbstractInference) -> AbstractInference:
 def _rows_for(model: Any, limit: int) -> int:
     """The rows of C coupled functions that cost as much as so many of one: C n³."""
     return int(limit / model.likelihood.latents ** (1 / 3))
+
+
+def crowd(data: Data) -> int:
+    """Bytes that neighbours or inducing inputs take at their peak, besides the rows."""
+    return (4 * NEIGHBOURS + 2 * data.X.columns) * data.rows * data.dtype.itemsize
 
 
 def need(model: Any, data: Data) -> int:

@@ -64,15 +64,19 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     method
         How many rows are handled: ``"auto"`` chooses by size, inputs and memory (``method_`` says what and why);
         ``"exact"``, the dense O(n³) computation; ``"markov"``, exact in O(n) for one input; ``"vecchia"``, nearest
-        neighbours; ``"low_rank"``, inducing inputs; ``"svgp"``, the same in batches; ``"subset"``; or a gram from
-        :mod:`covary.gram` with its own arguments.
+        neighbours; ``"low_rank"``, inducing inputs; ``"svgp"``, the same in batches; ``"subset"``; ``"committee"``, experts on
+        parts of the rows; or a gram from :mod:`covary.gram` or :class:`covary.committee.Committee` with its own arguments.
     n_restarts
         Further starts of the search (by default one with mostly noise, one with little); large problems try them on a
         subset of the rows.
     max_time
         Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
     checkpoint
-        A file in which learning writes down where it is: the same fit, killed and run again, goes on from there.
+        A file in which learning writes down where it is: the same fit, killed and run again, goes on from there. A committee
+        wants a folder.
+    executor
+        Who works for a committee: None for this process, ``"dask"`` for a process on every core, the address of a Dask
+        scheduler (``"tcp://..."``), or an executor from :mod:`covary.executors`.
     objective
         What the hyperparameters maximise: ``"evidence"``; ``"loo"``, the log density of every row given the others (R&W,
         eq. 5.11), which bears a wrong model better; ``"gcv"``, generalised cross-validation; ``"kfold"``, ten folds; or an
@@ -128,6 +132,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         n_restarts: int = 2,
         max_time: float | None = None,
         checkpoint: str | None = None,
+        executor: Any = None,
         objective: Any = "evidence",
         local_errors: bool | str = "auto",
         missing: str = "refuse",
@@ -147,6 +152,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self.n_restarts = n_restarts
         self.max_time = max_time
         self.checkpoint = checkpoint
+        self.executor = executor
         self.objective = objective
         self.local_errors = local_errors
         self.missing = missing

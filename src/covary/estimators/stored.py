@@ -13,7 +13,9 @@ from covary._memory import check_memory
 from covary._module import without_marks
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary.committee.settings import Committee
 from covary.data import Data
+from covary.estimators.committees import committee_again, experts_in, experts_out
 from covary.estimators.encoding import (
     INFERENCES,
     decode,
@@ -106,6 +108,9 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
         arrays |= {"location": estimator._location, "scale": estimator._scale}
     optional = {"noise_variance": data.noise_variance, "weight": data.weight, "scatter": data.scatter}
     arrays |= {name: v for name, v in optional.items() if v is not None}
+    if isinstance(gram, Committee):
+        record["experts"], own = experts_out(post, estimator.learned_)
+        return _with_learned(estimator, record, arrays | own, data)
     if post.scale is not None:
         record["scale"], own = _scale_out(post.scale)
         arrays |= own
@@ -220,8 +225,14 @@ def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.nd
     name, why = (str(v) for v in record.get("method", ("exact", "")))
     estimator.method_ = Choice(name, gram, inference, why)
     learned = record.get("learned")
+    if isinstance(gram, Committee):
+        gram = experts_in(record["experts"], arrays, gram, data)
     estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions, inference, gram)
-    estimator.posterior_ = _posterior(record, arrays, model, data, inference, gram)
+    if isinstance(gram, Committee):
+        packing = estimator.learned_ and estimator.learned_.objective.packing
+        estimator.posterior_ = committee_again(gram, arrays, model, data, inference, packing)
+    else:
+        estimator.posterior_ = _posterior(record, arrays, model, data, inference, gram)
     if "scale" in record:
         estimator.posterior_ = replace(estimator.posterior_, scale=_scale_in(record["scale"], arrays, data.X.columns))
     estimator._finish(data)
@@ -355,4 +366,9 @@ def _learned(
     levels = tuple(int(v) for v in record["levels"])
     numbers = (float(numeric(record["value"])), str(record["status"]), len(history), float(numeric(record["seconds"])))
     jitter = problem.jitter or 0.0
-    return Learned(model, *numbers, levels, history, tuple(restarts), problem, theta, jitter, None, None, gram)
+    own = {"thetas": arrays["expert_thetas"]} if "expert_thetas" in arrays else None
+    found = Learned(model, *numbers, levels, history, tuple(restarts), problem, theta, jitter, own, None, gram)
+    if "hessian" in arrays:
+        _agree(arrays["hessian"].shape == (packing.size,) * 2, "the curvature of its evidence")
+        found.__dict__["hessian"] = arrays["hessian"]
+    return found

@@ -346,10 +346,23 @@ class AbstractBound:
 class AbstractGram(Module):
     """A recipe for handling K; prepared for a model and data, then bound to a kernel and inputs, by the verbs."""
 
+    composite: ClassVar[bool] = False  # whether it is many models in one, which learn and condition in a way of their own
     thins: ClassVar[bool] = False  # whether the evidence is a sum over rows that may be thinned for a coarse search
 
     def thinned(self, terms: int, *, key: int = 0) -> AbstractGram:
         """The same with so many terms of its evidence, scaled up (kinds whose ``thins`` is true)."""
+        raise NotImplementedError
+
+    def learn(self, model: Any, data: Data, **search: Any) -> Any:
+        """What ``learn`` returns (composite kinds)."""
+        raise NotImplementedError
+
+    def condition(self, model: Any, data: Data, inference: Any) -> Any:
+        """What ``condition`` returns (composite kinds)."""
+        raise NotImplementedError
+
+    def evidence(self, model: Any, data: Data, inference: Any) -> tuple[float, Any]:
+        """The log evidence and its gradient (composite kinds)."""
         raise NotImplementedError
 
     def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[AbstractGram, Data]:

@@ -83,7 +83,8 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     inference
         How the posterior is approximated: ``Exact()`` for Gaussian noise, else ``Laplace()`` or ``EP()``.
     gram
-        How K is handled: ``Dense()``, ``LowRank(...)``, ``Vecchia(...)``, ``Markov()``, ``Subset(...)``.
+        How K is handled: ``Dense()``, ``LowRank(...)``, ``Vecchia(...)``, ``Markov()``, ``Subset(...)``,
+        ``Committee(...)``.
 
     Examples
     --------
@@ -93,6 +94,9 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     >>> post.predict([[0.5]]).f.mean.round(3)
     array([0.54])
     """
+    if gram.composite:
+        bind("condition", as_model(model), data.take(slice(0, 1)) if isinstance(data, Data) else data, gram, {})
+        return gram.condition(model, data, inference)
     gram, data = settled(model, data, gram)
     start = getattr(model, "start", None) if isinstance(inference, SVGP) else None
     model = as_model(model)

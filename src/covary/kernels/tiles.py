@@ -19,7 +19,7 @@ import numpy as np
 
 from covary._module import without_marks
 from covary._precision import cast, precision
-from covary._threads import blas_threads
+from covary._threads import alone, blas_threads
 from covary.data import Inputs
 from covary.kernels import host
 
@@ -119,7 +119,7 @@ def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any, entries: 
         with precision(dtype), jax.default_device(device):
             return work(item)
 
-    count = min(threads(), len(items)) if len(items) * entries > ALONE and not _within.worker else 1
+    count = min(threads(), len(items)) if len(items) * entries > ALONE and not _within.worker and not alone() else 1
     if count <= 1:
         return [scoped(item) for item in items]
     return list(_pool(os.getpid(), count).map(scoped, items))
@@ -151,7 +151,7 @@ def stream(work: Callable[[Any], Any], items: Sequence[Any], dtype: Any) -> Iter
         finally:
             _within.worker = False
 
-    count = 1 if _within.worker else min(threads(), len(items))
+    count = 1 if _within.worker or alone() else min(threads(), len(items))
     if count <= 1:
         yield from map(work, items)
         return

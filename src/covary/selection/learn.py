@@ -192,6 +192,13 @@ def learn(
     >>> fit.status
     'converged'
     """
+    if gram.composite:
+        if objective is not None or len(tie):
+            what = "an objective or tied parameters are given" 
+            raise fail("learn", f"{what} with gram={type(gram).__name__}", "it learns by the evidence, untied")
+        bind("learn", as_model(model), data.take(slice(0, 1)) if isinstance(data, Data) else data, gram, {})
+        search = {"n_restarts": n_restarts, "starts": starts, "rivals": rivals, "max_time": max_time, "key": key}
+        return gram.learn(as_model(model), data, inference=inference, priors=priors, checkpoint=checkpoint, **search)
     clock = Clock(max_time)
     options = {"objective": objective, "inference": inference, "gram": gram, "priors": priors, "tie": tie, "coarse": coarse}
     with interruptible(clock):

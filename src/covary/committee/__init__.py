@@ -1,0 +1,33 @@
+"""Committees of experts: many rows parted among exact models whose answers are combined, on one machine or many."""
+
+from covary.committee.rules import (
+    BCM,
+    GRBCM,
+    RBCM,
+    RULES,
+    AbstractRule,
+    GPoE,
+    Nearest,
+    PoE,
+    Sums,
+    combine,
+    entropy_drop,
+    joint_bcm,
+)
+from covary.committee.settings import Committee
+
+__all__ = [
+    "BCM",
+    "GRBCM",
+    "RBCM",
+    "RULES",
+    "AbstractRule",
+    "Committee",
+    "GPoE",
+    "Nearest",
+    "PoE",
+    "Sums",
+    "combine",
+    "entropy_drop",
+    "joint_bcm",
+]

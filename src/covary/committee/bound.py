@@ -1,0 +1,167 @@
+"""The posterior of a committee behind the same wall as every other: only how new inputs are answered is its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+from covary._memory import free_memory
+from covary.committee.expert import Recipe, expert, experts, joints, nearest, opinions, prior, same
+from covary.committee.learning import Held
+from covary.committee.rules import BCM, AbstractRule, GPoE, PoE, Sums, joint_bcm
+from covary.data import Data, Inputs
+from covary.executors import Serial
+from covary.gram.base import AbstractBound
+from covary.posterior import Posterior
+from covary.prediction import Spread
+from covary.sites import Noise
+
+KEPT = 0.25  # of the free memory: what posteriors of experts may take that are kept between predictions
+
+
+class CommitteeFactor:
+    """What stands where other posteriors have a factor: a committee has none, and says so."""
+
+    basis = None
+    jitter = 0.0
+
+    def __init__(self, sites: Any) -> None:
+        self.sites = sites
+
+    @property
+    def observed(self) -> bool:
+        """Whether the noise is Gaussian."""
+        return isinstance(self.sites, Noise)
+
+    @property
+    def spread(self) -> Any:
+        """The noise of every row, where it is Gaussian."""
+        return self.sites.variance if self.observed else np.empty(0)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise fail("Committee", f"a committee has no one matrix, and so no {name}", "predict, or use another method")
+
+
+class CommitteeBound(AbstractBound):
+    """Experts where they are, and the rule that combines them.
+
+    Parameters
+    ----------
+    rule
+        How.
+    model, models
+        The model of the whole, and that of all experts, or a list with one for each.
+    held
+        Groups of experts, and where they are worked on.
+    recipe
+        How each infers.
+    shared
+        Rows that all of them share, or None.
+    X
+        The inputs, or a sample of them.
+    settled
+        Who has which rows, and the partition, which tells whose a new input is (the rule ``"nearest"``).
+    """
+
+    composite = True
+
+    def __init__(
+        self,
+        rule: AbstractRule,
+        model: Any,
+        models: Any,
+        held: Held,
+        recipe: Recipe,
+        shared: Data | None,
+        X: Inputs,
+        settled: Any = None,
+    ) -> None:
+        self.rule, self.model, self.models, self.held, self.recipe = rule, model, models, held, recipe
+        self.shared, self.X, self.settled = shared, X, settled
+        self.kernels = model.prior.kernels
+        self.common = None if shared is None else expert(shared, model, recipe, None)
+        self._kept: list[list[Posterior]] | None = None
+
+    @property
+    def width(self) -> int:
+        """The rows of an expert, those it shares included."""
+        return max(self.held.total // max(self.held.experts, 1) + (0 if self.shared is None else self.shared.rows), 1)
+
+    @property
+    def experts(self) -> int:
+        """How many experts there are, the common one included."""
+        return self.held.experts + (self.shared is not None)
+
+    def _groups(self, function: Any, *arguments: Any) -> list[Any]:
+        """A function of every group of experts, in their order; with the posteriors that were kept, in this process."""
+        kept = self._posteriors()
+        if kept is None:
+            return self.held.map(function, self.models, self.recipe, *arguments)
+        groups = self.held.map(same)
+        pairs = zip(groups, kept, strict=True)
+        return [function(group, self.models, self.recipe, *arguments, kept=own) for group, own in pairs]
+
+    def _posteriors(self) -> list[list[Posterior]] | None:
+        """The posterior of every expert, kept where the work is done here and they fit into memory."""
+        if self._kept is None:
+            if not isinstance(self.held.executor, Serial) or 8 * self.held.experts * self.width**2 > KEPT * free_memory():
+                return None
+            self._kept = self.held.map(experts, self.models, self.recipe, self.shared)
+        return self._kept
+
+    def opinions(self, X: Inputs) -> Sums:
+        """What all experts say of new inputs together, as sums that a larger committee may add to its own."""
+        start = None if self.common is None else self.common.latent(X)
+        found = self._groups(opinions, self.rule, X, self.shared, start)
+        total = found[0]
+        for sums in found[1:]:
+            total = total + sums
+        return total
+
+    def conditional(self, factor: Any, solved: Any, X: Inputs, variance: bool = True) -> tuple[np.ndarray, np.ndarray | None]:
+        if self.rule.local and self.held.experts > 1:
+            said = self._nearest(X)
+        elif self.held.experts == 0:
+            assert self.common is not None
+            said = self.common.latent(X)
+        else:
+            said = self.rule.verdict(self.opinions(X))
+        base = prior(self.model, X)
+        return said.mean - base.mean, said.variance if variance else None
+
+    def _nearest(self, X: Inputs) -> Spread:
+        """Every new input answered by the expert in whose part it lies."""
+        whose = self.settled.splitter.assign(np.asarray(X.x, np.float64))
+        base = prior(self.model, X)  # what is said where nobody is
+        mean, variance = np.array(base.mean), np.array(base.variance)
+        for group in self._groups(nearest, X, whose):
+            for rows, means, variances in group:
+                mean[rows], variance[rows] = means, variances
+        return Spread(mean, variance)
+
+    def joint(self, factor: Any, X: Inputs) -> np.ndarray:
+        """The joint covariance at new inputs, by the rules that have one (R&W, eq. 8.30)."""
+        simple = isinstance(self.rule, PoE | BCM) or (isinstance(self.rule, GPoE) and self.rule.weights == "equal")
+        if self.experts > 1 and (not simple or isinstance(self.models, list)):
+            name = type(self.rule).__name__
+            what = (
+                f"{name} says nothing of several inputs jointly" if not simple else "experts of their own have no common prior"
+            )
+            raise fail("Committee", what, "use rule='bcm' with shared hyperparameters, or ask for variances")
+        found = [part for group in self._groups(joints, X) for part in group]
+        means, covariances = np.stack([m for m, _ in found]), np.stack([c for _, c in found])
+        if len(found) == 1:
+            return covariances[0]
+        model = self.model
+        K = model.kernel.gram(X)
+        if isinstance(self.rule, BCM):
+            both = joint_bcm(means, covariances, model.mean.evaluate(X), K)
+            assert both.covariance is not None
+            return both.covariance
+        scale = 1.0 if isinstance(self.rule, PoE) else 1 / len(found)
+        precision = scale * sum(np.linalg.inv(C + 1e-12 * np.diag(np.diagonal(K))) for C in covariances)
+        return np.linalg.inv(precision)

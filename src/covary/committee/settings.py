@@ -1,0 +1,245 @@
+"""Committee: the rows parted among experts, as one more way of handling many rows."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from covary._checks import fail
+from covary._module import child, static
+from covary.committee.bound import CommitteeBound, CommitteeFactor
+from covary.committee.expert import Group, Recipe, add, heights, same, slopes
+from covary.committee.held import Held
+from covary.committee.learning import SAMPLE, independent, ledger_of, shared, start_on_sample
+from covary.committee.partition import PARTITIONS, parts
+from covary.committee.rules import AbstractRule, as_rule
+from covary.data import Data
+from covary.executors import as_executor
+from covary.gram.base import AbstractGram
+from covary.gram.dense import Dense
+from covary.gram.neighbours import column_scales
+from covary.inference.base import Solved
+from covary.inference.exact import residual
+from covary.inference.svgp import SVGP
+from covary.likelihoods.gaussian import Gaussian
+from covary.posterior import Posterior
+from covary.selection.learn import Learned
+
+ROWS = 1000  # of an expert, if nobody says how many experts there are to be
+TOGETHER = 4000  # rows of the experts that travel together
+LEARNING = ("levels", "full", "stochastic", "independent")
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Who has which rows: ``rows`` of every expert, those all of them share, and the partition that parted them."""
+
+    rows: list[np.ndarray] = field(repr=False)
+    shared: np.ndarray | None = field(default=None, repr=False)
+    splitter: Any = field(default=None, repr=False)
+
+    def groups(self, data: Data) -> list[Group]:
+        """The experts with their rows, those that travel together in one: settled by the rows alone, whoever does the work."""
+        out: list[list[int]] = []
+        held = TOGETHER
+        for k, rows in enumerate(self.rows):
+            if not len(rows):
+                continue  # a place where nobody is
+            if held + len(rows) > TOGETHER:
+                out.append([])
+                held = 0
+            out[-1].append(k)
+            held += len(rows)
+        return [Group(tuple(numbers), tuple(data.take(self.rows[k]) for k in numbers)) for numbers in out]
+
+
+class Committee(AbstractGram):
+    """The rows parted among experts, each an exact model of its own rows; new inputs are answered by all of them together.
+
+    Good for millions of rows, on one machine or many: time and memory grow with n times the rows of an expert, and experts
+    work side by side. What they cannot do is pass on what one knows to another beyond the rule by which they are combined:
+    where :class:`covary.gram.Vecchia` or :class:`covary.gram.LowRank` fit into memory, they are often sharper.
+
+    Parameters
+    ----------
+    experts
+        How many; by default so many that each has about a thousand rows.
+    rule
+        How they are combined: ``"grbcm"``, ``"rbcm"``, ``"bcm"``, ``"gpoe"``, ``"poe"``, ``"nearest"``, or a rule from
+        :mod:`covary.committee`. The generalised robust committee machine is the one that comes to the exact answer as
+        rows are added.
+    partition
+        Who gets which rows: ``"kmeans"`` (compact parts), ``"kd_tree"`` (boxes; quick for thousands of experts), ``"random"``,
+        ``"arrival"`` (as they come), ``"column:NAME"``.
+    gram
+        How an expert handles its own rows; ``Dense()``.
+    learning
+        How hyperparameters are learned. They maximise the sum of the experts' evidences, and are shared: ``"levels"``, on a
+        sample of rows, then on more and more experts (of at most 60,000 rows); ``"full"``, at the end on all of them;
+        ``"stochastic"``, a few experts at a step. ``"independent"``: each expert has its own.
+    executor
+        Where the work is done: None for this process, ``"dask"`` for all cores of this machine, the address of a Dask
+        scheduler, or an executor from :mod:`covary.executors`.
+
+    Examples
+    --------
+    >>> from covary import GP, Data, Model, condition
+    >>> x = np.linspace(0.0, 6.0, 60)[:, None]
+    >>> post = condition(Model(GP("Matern52()")), Data(x, np.sin(x[:, 0])), gram=Committee(3, rule="rbcm"))
+    >>> post.predict([[1.0]]).f.mean.round(1)
+    array([0.8])
+    """
+
+    composite: ClassVar[bool] = True
+
+    experts: int | None = static(None)
+    _: KW_ONLY
+    rule: Any = static("grbcm")
+    partition: str = static("kmeans")
+    gram: AbstractGram = child(Dense())
+    learning: str = static("levels")
+    executor: Any = static(None)
+    settled: Any = static(None)
+
+    @property
+    def combined(self) -> AbstractRule:
+        """The rule itself."""
+        return as_rule(self.rule)
+
+    def count(self, rows: int) -> int:
+        """How many experts so many rows get."""
+        return max(1, round(rows / ROWS)) if self.experts is None else int(self.experts)
+
+    def check(self, rows: int) -> None:
+        """Refuse what makes no sense, before any work."""
+        rule, experts, kind = self.combined, self.experts, self.partition
+        if experts is not None and (isinstance(experts, bool) or not isinstance(experts, int | np.integer) or experts < 1):
+            raise fail("Committee", f"experts is {experts!r}", "give a whole number, one or more")
+        if experts is not None and experts > rows:
+            raise fail("Committee", f"{experts:,} experts for {rows:,} rows", "ask for no more experts than rows")
+        if self.learning not in LEARNING:
+            raise fail("Committee", f"learning is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}")
+        if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
+            known = ", ".join(map(repr, PARTITIONS))
+            raise fail("Committee", f"partition is {kind!r}", f"choose one of {known}, or 'column:NAME'")
+        if rule.local and kind in ("random", "arrival"):
+            what = f"the rule is 'nearest' and the partition {kind!r}"
+            raise fail("Committee", what, "part the rows by place: 'kmeans', 'kd_tree' or 'column:NAME'")
+        if rule.common and self.learning == "independent":
+            what = "the rule 'grbcm' with hyperparameters of its own for each expert"
+            raise fail("Committee", what, "use rule='rbcm', or learn them together")
+        if getattr(self.gram, "composite", False):
+            raise fail("Committee", "the gram of an expert is a committee", "a flat committee says the same: raise experts")
+        as_executor(self.executor)
+
+    def check_model(self, model: Any, inference: Any) -> None:
+        """Refuse models that experts cannot share."""
+        if model.prior.basis is not None:
+            what = "the model has explicit basis functions, whose weights experts cannot share"
+            raise fail("Committee", what, "use a mean function, or another method")
+        if isinstance(inference, SVGP):
+            raise fail("Committee", "the inference is SVGP", "use Exact(), Laplace() or EP() for the experts")
+
+    def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[Committee, Data]:
+        """The committee with every row given to an expert, by the length-scales of this model."""
+        if self.settled is not None:
+            return self, data
+        self.check(data.rows)
+        rule, n, M = self.combined, data.rows, self.count(data.rows)
+        x = np.asarray(data.X.x, np.float64)
+        unit = column_scales(model.prior.kernels, data.X)
+        if not rule.common or M == 1:
+            splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, even=not rule.local)
+            return self.replace(settled=Experts(rows, None, splitter)), data
+        order = np.random.default_rng(key).permutation(n)
+        shared, rest = np.sort(order[: n // M]), np.sort(order[n // M :])
+        splitter, rows = parts(self.partition, x[rest], M - 1, unit=unit, seed=key)
+        return self.replace(settled=Experts([rest[r] for r in rows], shared, splitter)), data
+
+    def bind(self, kernels: Any, X: Any, basis: Any = None, workspace: Any = None) -> Any:
+        """What an expert would bind: the verbs come here for their checks alone."""
+        return self.gram.bind(kernels, X, basis, workspace)
+
+    # what the verbs leave to a committee ---------------------------------------------------------------------------
+    def held(self, data: Data, ledger: Any = None, *, alone: bool = False) -> Held:
+        """Every group of experts, ready to be worked on; the rows they share as an expert of their own if ``alone``."""
+        groups, shared = self.settled.groups(data), self.settled.shared
+        if alone and shared is not None:
+            groups.append(Group((len(self.settled.rows),), (data.take(shared),)))
+        return Held(self.executor, same, groups, [sum(d.rows for d in g.rows) for g in groups], len(self.settled.rows), ledger)
+
+    def learn(
+        self, model: Any, data: Data, *, inference: Any, priors: Any, checkpoint: Any, key: int, max_time: Any, **search: Any
+    ) -> Learned:
+        """What ``learn`` returns for a committee."""
+        self.check(data.rows)
+        self.check_model(model, inference)
+        arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
+        ledger, journal = ledger_of(checkpoint, *arrays, model, inference, repr(self.replace(executor=None)), key)
+        rows = np.sort(np.random.default_rng(key).permutation(data.rows)[:SAMPLE])
+        common = {"inference": inference, "priors": priors, "max_time": max_time, "key": key}
+        coarse = start_on_sample(model, data.take(rows), journal=journal, **common, **search)
+        settled, _ = self.prepare(coarse.model, data, key=key)
+        held = settled.held(data, ledger, alone=True)
+        recipe = Recipe(inference, self.gram, coarse.objective.jitter)
+        if self.learning == "independent":
+            done = independent(coarse, held, recipe, settled, priors=priors, key=key)
+        else:
+            left = None if max_time is None else max(max_time - coarse.seconds, 0.0)
+            done = shared(coarse, held, recipe, settled, max_time=left, key=key)
+        if ledger is not None:
+            ledger.clear()
+        return done
+
+    def condition(self, model: Any, data: Data, inference: Any) -> Posterior:
+        """What ``condition`` returns for a committee."""
+        inner = getattr(model, "model", model)
+        self.check(data.rows)
+        self.check_model(inner, inference)
+        mine = isinstance(model, Learned) and model.recipe == self
+        settled = model.gram if mine else self.prepare(inner, data)[0]
+        models = own_models(model, inner) if mine else inner
+        held = settled.held(data)
+        common = None if settled.settled.shared is None else data.take(settled.settled.shared)
+        return posterior(settled, inner, models, data, held, common, inference)
+
+    def evidence(self, model: Any, data: Data, inference: Any) -> tuple[float, Any]:
+        """What ``log_evidence_and_grad`` returns for a committee: the sum over its experts, in the model's shape."""
+        settled, _ = self.prepare(model, data)
+        found = settled.held(data).map(slopes, model, Recipe(inference, self.gram))
+        total = found[0]
+        for value, gradient in found[1:]:
+            total = total[0] + value, add(total[1], gradient)
+        return total
+
+
+def own_models(learned: Any, model: Any) -> Any:
+    """The model of all experts, or a list of their own."""
+    if not isinstance(learned.start, dict) or "thetas" not in learned.start:
+        return model
+    return [learned.objective.packing.unpack(theta) for theta in learned.start["thetas"]]
+
+
+def posterior(
+    committee: Committee, model: Any, models: Any, data: Data, held: Held, common: Data | None, inference: Any
+) -> Posterior:
+    r"""The posterior of a committee whose experts have been given their rows.
+
+    Its evidence is the sum of the experts' evidences; where all share the rows c, that of experts independent given those:
+    :math:`\log p(y_c) + \sum_k \log p(y_k\mid y_c)`.
+    """
+    rule, recipe = committee.combined, Recipe(inference, committee.gram)
+    bound = CommitteeBound(rule, model, models, held, recipe, common, data.X, committee.settled)
+    found = held.map(heights, models, recipe, common)
+    values = [value for group, _ in found for value in group]
+    ends = [status for _, group in found for status in group]
+    base = 0.0 if bound.common is None else bound.common.log_evidence
+    value = base + sum(v - base for v in values)
+    odd = [end for end in ends if end not in ("exact", "converged")]
+    status = f"{odd[0]} ({len(odd)} of {len(ends)} experts)" if odd else ends[0] if ends else "exact"
+    gaussian = isinstance(model.likelihood, Gaussian)
+    sites = model.likelihood.sites(data) if gaussian else None
+    shift = residual(model, data) if gaussian else np.zeros(data.rows)
+    return Posterior(model, data, bound, Solved(CommitteeFactor(sites), shift, np.empty(0), float(value), status))

@@ -1,0 +1,334 @@
+"""From the rows of a Parquet table to the rows of each expert, without ever having them all in one place.
+
+With a splitter the table is read once: each row group is encoded by a worker, its rows are sorted by expert, and the whole is
+put into a folder that every worker can reach (the spool). A batch of experts then collects its own slice of each file. As the
+data arrive, nothing is moved: an expert is a stretch of consecutive rows, read where it is needed. Either way the rows of an
+expert stand in the order of the table, whoever read them and when.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+from covary._write import whole_file
+from covary.committee.sources import Chunk, Frame, Parquet, read
+from covary.data import Data
+
+Encode = Callable[[Frame], np.ndarray]
+MISSING = ("refuse", "drop", "keep")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How rows become numbers: which columns, what encodes them, and what happens to rows with gaps."""
+
+    inputs: tuple[str, ...]
+    target: str
+    encode: Encode = field(repr=False)
+    missing: str = "refuse"
+    label: Callable[[Any], np.ndarray] | None = field(default=None, repr=False)
+
+    def usable(self, frame: Frame) -> tuple[np.ndarray, dict[str, int]]:
+        """Which rows count; and how many have a gap, by column, the target's under its own name."""
+        observed = ~_gaps(frame[self.target])
+        keep, told = observed, {self.target: int((~observed).sum())}
+        if self.missing != "keep":
+            for name in self.inputs:
+                gaps = _gaps(frame[name])
+                told[name] = int((gaps & observed).sum())
+                keep = keep & ~gaps
+        return keep, {name: n for name, n in told.items() if n}
+
+    def numbers(self, frame: Frame, chunk: Chunk) -> np.ndarray:
+        """Inputs and, in the last column, targets of these rows: (n, d + 1)."""
+        frame = frame.reset_index(drop=True)
+        y = frame[self.target]
+        if self.label is not None:
+            y = np.asarray(self.label(y), np.float64)
+        else:
+            try:
+                y = np.asarray(y, np.float64)
+            except (TypeError, ValueError):
+                what = f"the target {self.target!r} holds {y.iloc[0]!r}, which is no number, in {chunk}"
+                raise fail("fit", what, "give numbers, or encode classes first") from None
+        x = np.asarray(self.encode(frame[list(self.inputs)]), np.float64)
+        if x.ndim != 2 or len(x) != len(frame):
+            raise fail("spread", f"encode gave shape {x.shape} for {len(frame)} rows", "return one row of numbers for each")
+        out = np.column_stack([x, y])
+        bad = ~np.isfinite(out).all(1)
+        if bad.any():
+            what = f"{int(bad.sum())} rows of {chunk} are not finite once they are encoded"
+            raise fail("fit", what, "drop or fill these rows")
+        return out
+
+
+def _gaps(column: Any) -> np.ndarray:
+    """Which entries of a column are missing or not finite."""
+    gaps = column.isna().to_numpy(bool)
+    if column.dtype.kind == "f" and isinstance(column.dtype, np.dtype):
+        gaps = gaps | ~np.isfinite(column.to_numpy())
+    return gaps
+
+
+# batches ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Spool:
+    """Where sorted row groups lie: one file of numbers and one of offsets for each."""
+
+    folder: str
+    files: int
+
+    def load(self, batch: Batch) -> list[Data]:
+        first, last = batch.experts[0], batch.experts[-1] + 1
+        parts: list[list[np.ndarray]] = [[] for _ in batch.experts]
+        for number in range(self.files):
+            numbers, offsets = _spooled(self.folder, number)
+            if not len(numbers):
+                continue
+            low = offsets[first]
+            rows = np.array(numbers[low : offsets[last]])  # one stretch: its experts follow each other
+            for part, expert in zip(parts, batch.experts, strict=True):
+                part.append(rows[offsets[expert] - low : offsets[expert + 1] - low])
+        joined = [np.concatenate(part) for part in parts]
+        return [Data(rows[:, :-1], rows[:, -1]) for rows in joined]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Stretches of the table: by expert (row group, first, one past the last), counted among the rows that are of use."""
+
+    reading: Reading
+    stretches: tuple[tuple[tuple[Chunk, int, int], ...], ...]
+    whole: frozenset[Chunk]  # row groups in which every row is of use
+
+    def load(self, batch: Batch) -> list[Data]:
+        spans: dict[Chunk, tuple[int, int]] = {}  # a row group is read once for all experts of the batch
+        for chunk, start, stop in (stretch for stretches in self.stretches for stretch in stretches):
+            low, high = spans.get(chunk, (start, stop))
+            spans[chunk] = min(low, start), max(high, stop)
+        found = {chunk: self._span(chunk, *span) for chunk, span in spans.items()}
+        out = []
+        for stretches in self.stretches:
+            parts = [found[chunk][a - spans[chunk][0] : b - spans[chunk][0]] for chunk, a, b in stretches]
+            rows = np.concatenate(parts)
+            out.append(Data(rows[:, :-1], rows[:, -1]))
+        return out
+
+    def _span(self, chunk: Chunk, start: int, stop: int) -> np.ndarray:
+        columns = [*self.reading.inputs, self.reading.target]
+        if chunk in self.whole:
+            frame = read(chunk, columns, start, stop)
+        else:
+            frame = read(chunk, columns)
+            frame = frame[self.reading.usable(frame)[0]].iloc[start:stop]
+        return self.reading.numbers(frame, chunk)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of some experts, by description: ``experts`` (their numbers), ``rows`` (of each), and where to find them."""
+
+    experts: tuple[int, ...]
+    rows: tuple[int, ...]
+    where: Spool | Arrival = field(repr=False)
+
+    def __str__(self) -> str:
+        first, last = self.experts[0], self.experts[-1]
+        which = f"expert {first}" if first == last else f"the experts {first} to {last}"
+        return f"{which} ({sum(self.rows):,} rows)"
+
+
+class Batches(list[Batch]):
+    """Batches in the order of their experts; ``left_out``, rows left out by the column that was missing there; ``empty``,
+    experts that got no rows and are in no batch."""
+
+    left_out: dict[str, int]
+    empty: tuple[int, ...]
+
+
+def load(batch: Batch) -> list[Data]:
+    """The data of each expert of a batch, in the order of ``batch.experts``."""
+    return batch.where.load(batch)
+
+
+def spread(
+    executor: Any,
+    source: Parquet,
+    *,
+    target: str,
+    encode: Encode,
+    splitter: Any,
+    experts: int,
+    folder: Any,
+    per_batch: int,
+    missing: str = "refuse",
+    label: Callable[[Any], np.ndarray] | None = None,
+    note: Callable[[int, int], Any] | None = None,
+) -> Batches:
+    """Give every row of a table to an expert; what comes back are descriptions, a few numbers for each.
+
+    Parameters
+    ----------
+    executor
+        Where the work is done.
+    source
+        The table; its columns but the target are the inputs.
+    target
+        The column to foretell. Rows in which it is missing are left out, and counted.
+    encode
+        Inputs as numbers: a frame of n rows to an array (n, d). Must be picklable.
+    splitter
+        ``splitter.assign(x, key)`` gives the expert of each row; ``key`` is the number of the row group. None: as the data
+        arrive, in stretches of equally many rows.
+    experts
+        How many.
+    folder
+        Where sorted row groups are put; every worker must reach it. Not needed as the data arrive.
+    per_batch
+        How many experts travel together.
+    missing
+        Rows with a gap in an input: ``"refuse"``, ``"drop"``, or ``"keep"`` (the encoding knows what to do).
+    label
+        Targets as numbers, where they are not.
+    note
+        Called with (finished, in all) after each row group.
+    """
+    if missing not in MISSING:
+        raise fail("spread", f"missing is {missing!r}", f"choose one of {', '.join(map(repr, MISSING))}")
+    source.check([target], "fit")
+    reading = Reading(tuple(c for c in source.names if c != target), target, encode, missing, label)
+    if not reading.inputs:
+        raise fail("fit", f"there is no column but the target {target!r}", "give at least one input")
+    source.check(reading.inputs, "fit")
+    if experts < 1 or per_batch < 1:
+        raise fail("spread", f"{experts} experts in batches of {per_batch}", "give whole numbers, one or more")
+    _enough(experts, source.rows)
+    if missing == "refuse":  # at once where the footers know; a gap beside a missing target does not count
+        told = source.empty([*reading.inputs, target])
+        _refuse({c: n for c, n in told.items() if n and not told[target]}, source.rows)
+    pieces = list(enumerate(source.chunks))
+    if splitter is None:
+        told = executor.map(_count, pieces, reading, note=note)
+    else:
+        place = Path(folder).resolve()
+        place.mkdir(parents=True, exist_ok=True)
+        told = executor.map(_sort, pieces, reading, splitter, experts, str(place), note=note)
+    left_out: dict[str, int] = {}
+    for _, gaps in told:
+        for name, n in gaps.items():
+            left_out[name] = left_out.get(name, 0) + n
+    if missing == "refuse":
+        _refuse({c: n for c, n in left_out.items() if c != target}, source.rows)
+    if splitter is None:
+        out = _stretches(source.chunks, [int(rows) for rows, _ in told], reading, experts, per_batch)
+    else:
+        rows = np.sum([rows for rows, _ in told], axis=0, dtype=np.int64)
+        _enough(experts, int(rows.sum()))
+        out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces)))
+    out.left_out = left_out
+    return out
+
+
+def _enough(experts: int, rows: int) -> None:
+    if experts > rows:
+        raise fail("fit", f"{experts:,} experts for {rows:,} rows", "ask for fewer experts than rows")
+
+
+def _refuse(gaps: dict[str, int], rows: int) -> None:
+    if gaps:
+        name, most = max(gaps.items(), key=lambda item: item[1])
+        more = f" (and {len(gaps) - 1} further columns)" if len(gaps) > 1 else ""
+        what = f"the column {name!r} is missing or not finite in {most:,} of {rows:,} rows{more}"
+        raise fail("fit", what, "fill the gaps, or use missing='drop' or missing='impute'")
+
+
+def _batches(rows: np.ndarray, per_batch: int, where: Callable[[Sequence[int]], Any]) -> Batches:
+    """Consecutive experts together; those without rows are left out."""
+    out = Batches()
+    for start in range(0, len(rows), per_batch):
+        inside = tuple(int(e) for e in range(start, min(start + per_batch, len(rows))) if rows[e])
+        if inside:
+            out.append(Batch(inside, tuple(int(rows[e]) for e in inside), where(inside)))
+    out.empty = tuple(int(e) for e in np.flatnonzero(rows == 0))
+    return out
+
+
+def _stretches(chunks: Sequence[Chunk], rows: list[int], reading: Reading, experts: int, per_batch: int) -> Batches:
+    """Consecutive rows in equal parts: row groups that are larger are cut, smaller ones are joined."""
+    ends = np.cumsum(rows)
+    total = int(ends[-1])
+    _enough(experts, total)
+    cuts = [total * e // experts for e in range(experts + 1)]
+    parts = []
+    for low, high in pairwise(cuts):
+        first, last = np.searchsorted(ends, low, "right"), np.searchsorted(ends, high, "left")
+        inside = [(c, int(ends[c]) - rows[c]) for c in range(first, last + 1) if rows[c]]
+        parts.append(tuple((chunks[c], max(low - s, 0), min(high - s, rows[c])) for c, s in inside))
+    full = {chunk for chunk, n in zip(chunks, rows, strict=True) if n == chunk.rows}
+
+    def where(inside: Sequence[int]) -> Arrival:
+        mine = tuple(parts[e] for e in inside)
+        return Arrival(reading, mine, frozenset(chunk for part in mine for chunk, _, _ in part if chunk in full))
+
+    return _batches(np.diff(cuts), per_batch, where)
+
+
+# on the workers ---------------------------------------------------------------------------------------------------
+def _count(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, int]]:
+    """Of a row group: how many rows are of use, and the gaps."""
+    keep, gaps = reading.usable(read(piece[1], [*reading.inputs, reading.target]))
+    return int(keep.sum()), gaps
+
+
+def _sort(
+    piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Put a row group into the spool, sorted by expert: how many rows each got, and the gaps."""
+    number, chunk = piece
+    frame = read(chunk, [*reading.inputs, reading.target])
+    keep, gaps = reading.usable(frame)
+    if reading.missing == "refuse" and gaps.keys() - {reading.target}:
+        return np.zeros(experts, np.int32), gaps  # the whole will be refused, with what the others find
+    if not Path(folder).is_dir():
+        raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
+    numbers = reading.numbers(frame[keep], chunk) if keep.any() else np.empty((0, 0))
+    owner = np.asarray(splitter.assign(numbers[:, :-1], number), np.int64) if len(numbers) else np.empty(0, np.int64)
+    if len(owner) != len(numbers) or (len(owner) and not 0 <= owner.min() <= owner.max() < experts):
+        raise fail("spread", f"the splitter gave experts outside 0 to {experts - 1}", "fit it for so many experts")
+    counts = np.bincount(owner, minlength=experts)
+    numbers = np.ascontiguousarray(numbers[np.argsort(owner, kind="stable")])
+    with whole_file(_place(folder, number), "spread") as file:
+        np.save(file, np.concatenate([[0], np.cumsum(counts)]))
+        np.save(file, numbers)
+    return counts.astype(np.int32), gaps
+
+
+SHARED = "give a folder on a disk that all workers share"
+
+
+def _place(folder: str, number: int) -> Path:
+    return Path(folder) / f"rows-{number:06d}.spool"
+
+
+def _spooled(folder: str, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """A sorted row group, not yet read, and where each expert begins in it."""
+    path = _place(folder, number)
+    try:
+        with open(path, "rb") as file:
+            offsets = np.load(file, allow_pickle=False)
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            if shape[0] == 0:
+                return np.empty(shape), offsets
+            return np.memmap(file, dtype, "r", file.tell(), shape), offsets
+    except (OSError, ValueError) as error:
+        what = f"{str(path)!r} cannot be read on {socket.gethostname()} ({getattr(error, 'strerror', None) or error})"
+        raise fail("fit", what, SHARED) from None

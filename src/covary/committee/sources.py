@@ -1,0 +1,242 @@
+"""Tables too large to be read at once: Parquet files, row group by row group."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import socket
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covary._checks import fail
+
+Frame = Any  # a pandas.DataFrame
+SUFFIXES = (".parquet", ".parq", ".pq")
+SOME = 32  # row groups from which a sample is taken
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A row group: its file, its number there, its rows."""
+
+    file: str
+    group: int
+    rows: int
+
+    def __str__(self) -> str:
+        return f"row group {self.group} of {Path(self.file).name!r}"
+
+
+class Parquet:
+    """The rows of a Parquet file, or of all Parquet files in a folder, sorted by name. Reads only footers until it is asked.
+
+    Good for tables that do not fit into memory: workers read their own row groups.
+
+    Parameters
+    ----------
+    path
+        A file or a folder.
+    columns
+        The columns that count; all by default.
+
+    Examples
+    --------
+    >>> import tempfile, pandas as pd
+    >>> file = tempfile.mkdtemp() + "/table.parquet"
+    >>> pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0]}).to_parquet(file, row_group_size=2)
+    >>> table = Parquet(file)
+    >>> table.rows, table.names, len(table.chunks)
+    (3, ('x', 'y'), 2)
+    >>> table.read(table.chunks[1], ["y"])["y"].tolist()
+    [6.0]
+    """
+
+    def __init__(self, path: Any, *, columns: Sequence[str] | None = None) -> None:
+        self.path = Path(path)
+        self.files = _files(self.path)
+        found = [_footer(file) for file in self.files]
+        self.chunks = tuple(chunk for chunks, _ in found for chunk in chunks if chunk.rows)
+        self.rows = sum(chunk.rows for chunk in self.chunks)
+        self._kinds = [kinds for _, kinds in found]  # by file: what each column holds
+        self.names = tuple(self._kinds[0])
+        if not self.rows:
+            raise fail("Parquet", f"{str(self.path)!r} has no rows", "give a table with rows")
+        if columns is not None:
+            self.check(columns, "Parquet")
+            self.names = tuple(columns)
+
+    def __repr__(self) -> str:
+        return f"Parquet({str(self.path)!r}: {self.rows:,} rows in {len(self.chunks):,} row groups)"
+
+    def check(self, columns: Iterable[str], who: str) -> None:
+        """Refuse a column that a file does not have, that holds another kind of thing there, or that is no column of cells."""
+        for name in columns:
+            first: tuple[str, str] | None = None
+            for file, kinds in zip(self.files, self._kinds, strict=True):
+                if name not in kinds:
+                    raise _missing(who, name, kinds, Path(file).name if len(self.files) > 1 else str(self.path))
+                kind = kinds[name]
+                if kind in ("several", "nested"):
+                    what = "more than one column" if kind == "several" else "lists or records, not single cells,"
+                    raise fail(who, f"{Path(file).name!r} has {what} under {name!r}", "rename or unpack it")
+                if kind == "nothing":
+                    continue
+                if first and kind != first[0]:
+                    what = f"the column {name!r} holds {first[0]} in {first[1]!r} and {kind} in {Path(file).name!r}"
+                    raise fail(who, what, "write the files with the same types")
+                first = first or (kind, Path(file).name)
+
+    def empty(self, columns: Iterable[str]) -> dict[str, int]:
+        """How many entries of each column are missing, as far as the footers tell (NaN as a number is not counted)."""
+        import pyarrow.parquet as pq
+
+        wanted, out = set(columns), dict.fromkeys(columns, 0)
+        for file in self.files:
+            about = pq.ParquetFile(file).metadata
+            for g in range(about.num_row_groups):
+                group = about.row_group(g)
+                for c in range(group.num_columns):
+                    column = group.column(c)
+                    if column.path_in_schema in wanted and column.statistics is not None and column.statistics.has_null_count:
+                        out[column.path_in_schema] += column.statistics.null_count
+        return out
+
+    def read(self, chunk: Chunk, columns: Sequence[str]) -> Frame:
+        """These columns of one row group."""
+        return read(chunk, columns)
+
+    def sample(self, columns: Sequence[str], rows: int, *, seed: int) -> Frame:
+        """So many rows (or all there are), drawn without replacement from row groups spread evenly over the table."""
+        import pandas as pd
+
+        self.check(columns, "sample")
+        rng = np.random.default_rng(seed)
+        sizes = np.array([chunk.rows for chunk in self.chunks])
+        count = min(SOME, len(sizes))
+        while True:  # one row group out of each of so many equal stretches; more where they are small
+            edges = np.linspace(0, len(sizes), count + 1).astype(int)
+            chosen = np.array([rng.integers(a, b) for a, b in pairwise(edges)])
+            if sizes[chosen].sum() >= rows or count == len(sizes):
+                break
+            count = min(2 * count, len(sizes))
+        ends = np.cumsum(sizes[chosen])
+        drawn = np.sort(rng.choice(ends[-1], min(rows, ends[-1]), replace=False))
+        parts = []
+        for k, end in zip(chosen, ends, strict=True):
+            start = end - sizes[k]
+            inside = drawn[(drawn >= start) & (drawn < end)] - start
+            if len(inside):
+                parts.append(read(self.chunks[k], columns).iloc[inside])
+        return pd.concat(parts, ignore_index=True)
+
+
+def read(chunk: Chunk, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Frame:
+    """These columns of a row group, in this order; of the rows from ``start`` to ``stop``."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = list(dict.fromkeys(columns))
+    try:
+        with pq.ParquetFile(chunk.file) as file:
+            table = file.read_row_group(chunk.group, columns=columns, use_threads=False)
+    except (OSError, pa.ArrowException, IndexError) as error:
+        why = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
+        what = f"{chunk} cannot be read on {socket.gethostname()} ({why})"
+        raise fail("Parquet", what, f"put {str(Path(chunk.file).parent)!r} where every worker can reach it") from None
+    if table.num_rows != chunk.rows or not set(columns) <= set(table.column_names):
+        raise fail("Parquet", f"{chunk} has changed since the work began", "leave the files alone and start again")
+    table = table.slice(start, None if stop is None else stop - start)
+    for i, field in enumerate(table.schema):
+        plain = _plain(field.type)
+        if plain is not None:
+            table = table.set_column(i, field.name, table.column(i).cast(plain))
+    return table.to_pandas(ignore_metadata=True, use_threads=False)[columns]
+
+
+# files and what is in them ----------------------------------------------------------------------------------------
+def _files(path: Path) -> list[str]:
+    """The files, as full paths; a folder's by name."""
+    if not path.exists():
+        raise fail("Parquet", f"there is no file or folder {str(path)!r}", "check the name")
+    if not path.is_dir():
+        return [str(path.resolve())]
+    inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    shown = [p for p in inside if not any(part.startswith((".", "_")) for part in p.relative_to(path).parts)]
+    deeper = [p for p in shown if p.parent != path]
+    if deeper:
+        what = f"{str(path)!r} has Parquet files in folders inside it ({str(deeper[0].relative_to(path))!r})"
+        raise fail("Parquet", what, "put all files into one folder, or give one of these folders")
+    if not shown:
+        raise fail("Parquet", f"the folder {str(path)!r} has no Parquet files ({', '.join(SUFFIXES)})", "check the name")
+    return [str(p.resolve()) for p in shown]
+
+
+def _footer(file: str) -> tuple[list[Chunk], dict[str, str]]:
+    """The row groups of a file, and what each column holds."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise fail("Parquet", "reading Parquet files needs pyarrow", "run pip install 'covary[dask]'") from None
+    try:
+        with pq.ParquetFile(file) as opened:
+            about, schema = opened.metadata, opened.schema_arrow
+    except (OSError, pa.ArrowException, ValueError) as error:
+        why = getattr(error, "strerror", None) or "damaged, or no Parquet file"
+        raise fail("Parquet", f"{file!r} cannot be read ({why})", "write it again, or take it out of the folder") from None
+    chunks = [Chunk(file, g, about.row_group(g).num_rows) for g in range(about.num_row_groups)]
+    kinds: dict[str, str] = {}
+    for field in schema:
+        if not re.fullmatch(r"__index_level_\d+__", field.name):
+            kinds[field.name] = "several" if field.name in kinds else _kind(field.type)
+    return chunks, kinds
+
+
+def _kind(type_: Any) -> str:
+    """What a column holds, in words; widths of numbers and units of time do not matter."""
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_):
+        return _kind(type_.value_type)
+    if t.is_integer(type_) or t.is_floating(type_) or t.is_decimal(type_):
+        return "numbers"
+    if t.is_timestamp(type_):
+        return "dates with a time zone" if type_.tz else "dates"
+    tests = {
+        "true or false": t.is_boolean,
+        "text": lambda v: t.is_string(v) or t.is_large_string(v) or t.is_string_view(v),
+        "dates": t.is_date,
+        "durations": t.is_duration,
+        "nothing": t.is_null,
+        "nested": t.is_nested,
+    }
+    return next((word for word, test in tests.items() if test(type_)), str(type_))
+
+
+def _plain(type_: Any) -> Any:
+    """The type a column is read as where it is not its own: floats for decimals and for nothing, values for dictionaries."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_):
+        return _plain(type_.value_type) or type_.value_type
+    if t.is_decimal(type_):
+        return pa.float64()
+    if t.is_date(type_):
+        return pa.timestamp("us")
+    return None
+
+
+def _missing(who: str, name: str, known: Iterable[str], where: str) -> Exception:
+    """The sentence for a column that is not there, with names like it."""
+    known = list(known)
+    close = difflib.get_close_matches(str(name), known, 3, 0.6) or [k for k in known if k.lower() == str(name).lower()]
+    if close:
+        return fail(who, f"{where!r} has no column {name!r}", f"perhaps {' or '.join(map(repr, close))} is meant")
+    some = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
+    return fail(who, f"{where!r} has no column {name!r}", f"choose from {some}")

@@ -1,0 +1,134 @@
+"""Committees in model files: who has which rows, by what rule, and the partition that tells whose a new input is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from covary._checks import CovaryError, fail
+from covary.committee.bound import CommitteeBound
+from covary.committee.partition import Centres, Random, Tree
+from covary.committee.rules import RULES, AbstractRule, GPoE, as_rule
+from covary.committee.settings import Committee, Experts, posterior
+from covary.data import Data
+from covary.gram.base import AbstractGram
+
+
+def encode_committee(committee: Committee, gram: Any) -> dict[str, Any]:
+    """A committee's own settings; ``gram`` writes that of its experts."""
+    rule = as_rule(committee.rule)
+    name = next((text for text, kind in RULES.items() if type(rule) is kind), None)
+    if name is None:
+        raise fail("save", f"the rule is {rule!r}", "use a rule of covary's own")
+    return {
+        "type": "Committee",
+        "experts": None if committee.experts is None else int(committee.experts),
+        "rule": name,
+        "weights": rule.weights if isinstance(rule, GPoE) else None,
+        "partition": str(committee.partition),
+        "learning": str(committee.learning),
+        "gram": gram(committee.gram),
+    }
+
+
+def decode_committee(record: dict[str, Any], gram: Any) -> Committee:
+    """What :func:`encode_committee` wrote."""
+    name, weights = str(record["rule"]), record["weights"]
+    rule: AbstractRule | str = GPoE(str(weights)) if name == "gpoe" and weights is not None else name
+    as_rule(rule, "load")
+    experts = record["experts"]
+    inner: AbstractGram = gram(record["gram"])
+    found = Committee(
+        None if experts is None else int(experts),
+        rule=rule if isinstance(rule, str) or rule.weights != "equal" else name,  # type: ignore[attr-defined]
+        partition=str(record["partition"]),
+        learning=str(record["learning"]),
+        gram=inner,
+    )
+    found.check(1 if experts is None else int(experts))
+    return found
+
+
+def experts_out(post: Any, learned: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Who has which rows, as record and arrays."""
+    bound: CommitteeBound = post.bound
+    settled: Experts = bound.settled
+    arrays: dict[str, Any] = {
+        "expert_rows": np.concatenate(settled.rows) if settled.rows else np.empty(0, np.int64),
+        "expert_sizes": np.array([len(rows) for rows in settled.rows], np.int64),
+    }
+    if settled.shared is not None:
+        arrays["expert_shared"] = settled.shared
+    kind, held = _splitter_out(settled.splitter)
+    arrays |= {f"part_{name}": a for name, a in held.items()}
+    own = getattr(learned, "start", None)
+    if isinstance(own, dict) and "thetas" in own:
+        arrays["expert_thetas"] = own["thetas"]
+    elif learned is not None:
+        arrays["hessian"] = learned.hessian
+    return {"partition": kind}, arrays
+
+
+def _splitter_out(splitter: Any) -> tuple[Any, dict[str, Any]]:
+    if isinstance(splitter, Centres):
+        return ["centres"], {"unit": splitter.unit, "centres": splitter.centres, "handicap": splitter.handicap}
+    if isinstance(splitter, Tree):
+        fields = ("column", "threshold", "left", "right")
+        return ["tree", splitter.experts], {name: getattr(splitter, name) for name in fields}
+    if isinstance(splitter, Random):
+        return ["random", splitter.experts, splitter.seed], {}
+    return None, {}
+
+
+def _splitter_in(record: Any, arrays: dict[str, np.ndarray], columns: int) -> Any:
+    """The partition that :func:`_splitter_out` wrote, sound enough to be asked."""
+    if record is None:
+        return None
+    held = {name[len("part_") :]: a for name, a in arrays.items() if name.startswith("part_")}
+    if record[0] == "centres":
+        found = Centres(held["unit"], held["centres"], held["handicap"])
+        k = len(found.centres)
+        _agree(found.centres.shape == (k, columns) and found.unit.shape == (columns,) and found.handicap.shape == (k,))
+        return found
+    if record[0] == "tree":
+        column, left, right = (held[name].astype(np.int64) for name in ("column", "left", "right"))
+        nodes = np.arange(len(column))
+        inner = column >= 0
+        _agree(column.shape == left.shape == right.shape == held["threshold"].shape and (column < columns).all())
+        _agree(bool((left[inner] > nodes[inner]).all() and (right[inner] > nodes[inner]).all()))  # no way leads back
+        _agree(bool((left < len(column)).all() and (right < len(column)).all() and (-column[~inner] <= int(record[1])).all()))
+        return Tree(column, held["threshold"], left, right, int(record[1]))
+    _agree(record[0] == "random")
+    return Random(int(record[1]), int(record[2]))
+
+
+def experts_in(record: dict[str, Any], arrays: dict[str, np.ndarray], committee: Committee, data: Data) -> Committee:
+    """The committee with every row given to the expert that had it."""
+    rows, sizes = arrays["expert_rows"].astype(np.int64), arrays["expert_sizes"].astype(np.int64)
+    shared = arrays.get("expert_shared")
+    shared = None if shared is None else shared.astype(np.int64)
+    every = rows if shared is None else np.concatenate([rows, shared])
+    _agree(bool((sizes >= 0).all()) and int(sizes.sum()) == len(rows))
+    _agree(len(every) == data.rows and bool((np.sort(every) == np.arange(data.rows)).all()))
+    parts = np.split(rows, np.cumsum(sizes)[:-1]) if len(sizes) else []
+    return committee.replace(settled=Experts(list(parts), shared, _splitter_in(record["partition"], arrays, data.X.columns)))
+
+
+def committee_again(
+    committee: Committee, arrays: dict[str, np.ndarray], model: Any, data: Data, inference: Any, packing: Any
+) -> Any:
+    """The posterior of a committee read from a file: every expert conditions on its rows again."""
+    models = model
+    if "expert_thetas" in arrays:
+        thetas = arrays["expert_thetas"]
+        _agree(packing is not None and thetas.shape == (len(committee.settled.rows), packing.size))
+        models = [packing.unpack(theta) for theta in thetas]
+    shared = committee.settled.shared
+    common = None if shared is None else data.take(shared)
+    return posterior(committee, model, models, data, committee.held(data), common, inference)
+
+
+def _agree(fits: Any) -> None:
+    if not fits:
+        raise CovaryError("load: the file does not agree with itself about its experts; save the model again.")
