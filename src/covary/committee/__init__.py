@@ -15,6 +15,7 @@ from covary.committee.rules import (
     joint_bcm,
 )
 from covary.committee.settings import Committee
+from covary.committee.sources import Parquet
 
 __all__ = [
     "BCM",
@@ -25,6 +26,7 @@ __all__ = [
     "Committee",
     "GPoE",
     "Nearest",
+    "Parquet",
     "PoE",
     "Sums",
     "combine",

@@ -9,7 +9,8 @@ import numpy as np
 from covary._checks import fail
 from covary._memory import free_memory
 from covary.committee.expert import Recipe, expert, experts, joints, nearest, opinions, prior, same
-from covary.committee.learning import Held
+from covary.committee.experts import Experts
+from covary.committee.held import Held
 from covary.committee.rules import BCM, AbstractRule, GPoE, PoE, Sums, joint_bcm
 from covary.data import Data, Inputs
 from covary.executors import Serial
@@ -87,8 +88,20 @@ class CommitteeBound(AbstractBound):
         self._kept: list[list[Posterior]] | None = None
 
     @property
+    def rows(self) -> int:
+        """The rows of all experts, those they share counted once."""
+        return self.held.total + (0 if self.shared is None else self.shared.rows)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the rows are on disk, and ``X`` is a sample of them."""
+        return not isinstance(self.settled, Experts)
+
+    @property
     def width(self) -> int:
-        """The rows of an expert, those it shares included."""
+        """The rows of an expert, those it shares included; of the nearest one those that a new input has to itself."""
+        if self.rule.local:
+            return max(self.held.total // max(self.held.experts, 1) ** 2, 1)
         return max(self.held.total // max(self.held.experts, 1) + (0 if self.shared is None else self.shared.rows), 1)
 
     @property

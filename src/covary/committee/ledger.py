@@ -74,7 +74,7 @@ class Ledger:
     def get(self, key: str) -> Any | None:
         """What was put there under this key; None if nothing was, or if it cannot be read any more."""
         try:
-            with np.load(self._path(key), allow_pickle=False) as file:
+            with open(self._path(key), "rb") as raw, np.load(raw, allow_pickle=False) as file:
                 told = json.loads(str(file["result"]))
                 return _opened(told["result"], file) if told["key"] == key else None
         except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
@@ -93,10 +93,12 @@ class Ledger:
         """Remove everything that was put there, and the folder if nothing else is in it."""
         if self.folder.is_dir():
             for path in list(self.folder.iterdir()):
-                if OURS.fullmatch(path.name) or path.name == HEAD:
+                if OURS.fullmatch(path.name):
                     path.unlink(missing_ok=True)
-            with suppress(OSError):  # not empty
-                self.folder.rmdir()
+            if [path.name for path in self.folder.iterdir()] == [HEAD]:
+                (self.folder / HEAD).unlink()
+                with suppress(OSError):
+                    self.folder.rmdir()
 
 
 def _closed(value: Any, arrays: dict[str, np.ndarray]) -> Any:

@@ -256,7 +256,7 @@ def _centres(x: np.ndarray, unit: np.ndarray, experts: int, seed: int) -> Centre
     if len(np.unique(z, axis=0)) < experts:
         what = f"partition is 'kmeans' and only {len(np.unique(z, axis=0))} rows differ for {experts} experts"
         raise fail("Committee", what, "ask for fewer experts, or partition='random'")
-    means = MiniBatchKMeans(experts, random_state=seed % 2**32, n_init=1, batch_size=min(len(z), 4096), max_iter=30).fit(z)
+    means = MiniBatchKMeans(experts, random_state=seed % 2**32, n_init="auto", batch_size=min(len(z), 4096), max_iter=30).fit(z)
     centres = np.asarray(means.cluster_centers_, np.float64)
     square = (centres**2).sum(1) - 2 * z @ centres.T
     handicap = np.zeros(experts)

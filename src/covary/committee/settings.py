@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from covary._checks import fail
 from covary._module import child, static
 from covary.committee.bound import CommitteeBound, CommitteeFactor
-from covary.committee.expert import Group, Recipe, add, heights, same, slopes
+from covary.committee.expert import Recipe, add, heights, slopes
+from covary.committee.experts import Experts
 from covary.committee.held import Held
 from covary.committee.learning import SAMPLE, independent, ledger_of, shared, start_on_sample
 from covary.committee.partition import PARTITIONS, parts
@@ -28,31 +29,7 @@ from covary.posterior import Posterior
 from covary.selection.learn import Learned
 
 ROWS = 1000  # of an expert, if nobody says how many experts there are to be
-TOGETHER = 4000  # rows of the experts that travel together
 LEARNING = ("levels", "full", "stochastic", "independent")
-
-
-@dataclass(frozen=True)
-class Experts:
-    """Who has which rows: ``rows`` of every expert, those all of them share, and the partition that parted them."""
-
-    rows: list[np.ndarray] = field(repr=False)
-    shared: np.ndarray | None = field(default=None, repr=False)
-    splitter: Any = field(default=None, repr=False)
-
-    def groups(self, data: Data) -> list[Group]:
-        """The experts with their rows, those that travel together in one: settled by the rows alone, whoever does the work."""
-        out: list[list[int]] = []
-        held = TOGETHER
-        for k, rows in enumerate(self.rows):
-            if not len(rows):
-                continue  # a place where nobody is
-            if held + len(rows) > TOGETHER:
-                out.append([])
-                held = 0
-            out[-1].append(k)
-            held += len(rows)
-        return [Group(tuple(numbers), tuple(data.take(self.rows[k]) for k in numbers)) for numbers in out]
 
 
 class Committee(AbstractGram):
@@ -82,6 +59,9 @@ class Committee(AbstractGram):
     executor
         Where the work is done: None for this process, ``"dask"`` for all cores of this machine, the address of a Dask
         scheduler, or an executor from :mod:`covary.executors`.
+    folder
+        Where the rows of a table on disk are sorted by expert: a folder that every worker reaches. By default a temporary one,
+        which ends with the model.
 
     Examples
     --------
@@ -101,6 +81,8 @@ class Committee(AbstractGram):
     gram: AbstractGram = child(Dense())
     learning: str = static("levels")
     executor: Any = static(None)
+    folder: str | None = static(None)
+    table: Any = static(None)
     settled: Any = static(None)
 
     @property
@@ -127,6 +109,9 @@ class Committee(AbstractGram):
         if rule.local and kind in ("random", "arrival"):
             what = f"the rule is 'nearest' and the partition {kind!r}"
             raise fail("Committee", what, "part the rows by place: 'kmeans', 'kd_tree' or 'column:NAME'")
+        if rule.common and self.table is not None and kind == "arrival":
+            what = "the rule 'grbcm', whose experts share rows drawn from everywhere, and the partition 'arrival'"
+            raise fail("Committee", what, "use another rule, or partition='kd_tree'")
         if rule.common and self.learning == "independent":
             what = "the rule 'grbcm' with hyperparameters of its own for each expert"
             raise fail("Committee", what, "use rule='rbcm', or learn them together")
@@ -146,10 +131,15 @@ class Committee(AbstractGram):
         """The committee with every row given to an expert, by the length-scales of this model."""
         if self.settled is not None:
             return self, data
-        self.check(data.rows)
-        rule, n, M = self.combined, data.rows, self.count(data.rows)
+        n = data.rows if self.table is None else self.table.rows
+        self.check(n)
+        rule, M = self.combined, self.count(n)
         x = np.asarray(data.X.x, np.float64)
         unit = column_scales(model.prior.kernels, data.X)
+        if self.table is not None:
+            shared = rule.common and M > 1
+            where = as_executor(self.executor)
+            return self.replace(settled=self.table.deal(where, self.partition, M, x, unit=unit, seed=key, shared=shared)), data
         if not rule.common or M == 1:
             splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, even=not rule.local)
             return self.replace(settled=Experts(rows, None, splitter)), data
@@ -165,19 +155,18 @@ class Committee(AbstractGram):
     # what the verbs leave to a committee ---------------------------------------------------------------------------
     def held(self, data: Data, ledger: Any = None, *, alone: bool = False) -> Held:
         """Every group of experts, ready to be worked on; the rows they share as an expert of their own if ``alone``."""
-        groups, shared = self.settled.groups(data), self.settled.shared
-        if alone and shared is not None:
-            groups.append(Group((len(self.settled.rows),), (data.take(shared),)))
-        return Held(self.executor, same, groups, [sum(d.rows for d in g.rows) for g in groups], len(self.settled.rows), ledger)
+        return self.settled.held(self.executor, data, ledger, alone=alone)
 
     def learn(
         self, model: Any, data: Data, *, inference: Any, priors: Any, checkpoint: Any, key: int, max_time: Any, **search: Any
     ) -> Learned:
         """What ``learn`` returns for a committee."""
-        self.check(data.rows)
+        self.check(data.rows if self.table is None else self.table.rows)
         self.check_model(model, inference)
         arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
-        ledger, journal = ledger_of(checkpoint, *arrays, model, inference, repr(self.replace(executor=None)), key)
+        ledger, journal = ledger_of(
+            checkpoint, *arrays, model, inference, repr(self.replace(executor=None, table=None, folder=None)), key
+        )
         rows = np.sort(np.random.default_rng(key).permutation(data.rows)[:SAMPLE])
         common = {"inference": inference, "priors": priors, "max_time": max_time, "key": key}
         coarse = start_on_sample(model, data.take(rows), journal=journal, **common, **search)
@@ -196,14 +185,13 @@ class Committee(AbstractGram):
     def condition(self, model: Any, data: Data, inference: Any) -> Posterior:
         """What ``condition`` returns for a committee."""
         inner = getattr(model, "model", model)
-        self.check(data.rows)
+        self.check(data.rows if self.table is None else self.table.rows)
         self.check_model(inner, inference)
         mine = isinstance(model, Learned) and model.recipe == self
         settled = model.gram if mine else self.prepare(inner, data)[0]
         models = own_models(model, inner) if mine else inner
         held = settled.held(data)
-        common = None if settled.settled.shared is None else data.take(settled.settled.shared)
-        return posterior(settled, inner, models, data, held, common, inference)
+        return posterior(settled, inner, models, data, held, settled.settled.common(data), inference)
 
     def evidence(self, model: Any, data: Data, inference: Any) -> tuple[float, Any]:
         """What ``log_evidence_and_grad`` returns for a committee: the sum over its experts, in the model's shape."""

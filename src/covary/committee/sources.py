@@ -18,6 +18,7 @@ from covary._checks import fail
 Frame = Any  # a pandas.DataFrame
 SUFFIXES = (".parquet", ".parq", ".pq")
 SOME = 32  # row groups from which a sample is taken
+KEPT = 2**28  # bytes of a row group that is kept between the parts that are read of it
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,29 @@ class Parquet:
 
 def read(chunk: Chunk, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Frame:
     """These columns of a row group, in this order; of the rows from ``start`` to ``stop``."""
+    columns = list(dict.fromkeys(columns))
+    table = _table(chunk, columns, again=stop is not None).slice(start, None if stop is None else stop - start)
+    for i, field in enumerate(table.schema):
+        plain = _plain(field.type)
+        if plain is not None:
+            table = table.set_column(i, field.name, table.column(i).cast(plain))
+    return table.to_pandas(ignore_metadata=True, use_threads=False)[columns]
+
+
+_last: list[tuple[Any, Any]] = []  # the row group that was read last, where more of it will be wanted
+
+
+def _table(chunk: Chunk, columns: list[str], *, again: bool) -> Any:
+    """A row group as an Arrow table; where it is read in parts (``again``), the last one is kept for the next part."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    columns = list(dict.fromkeys(columns))
     try:
+        about = Path(chunk.file).stat()
+        key = chunk, tuple(columns), about.st_size, about.st_mtime_ns
+        for known, table in _last:
+            if known == key:
+                return table
         with pq.ParquetFile(chunk.file) as file:
             table = file.read_row_group(chunk.group, columns=columns, use_threads=False)
     except (OSError, pa.ArrowException, IndexError) as error:
@@ -150,12 +169,8 @@ def read(chunk: Chunk, columns: Sequence[str], start: int = 0, stop: int | None 
         raise fail("Parquet", what, f"put {str(Path(chunk.file).parent)!r} where every worker can reach it") from None
     if table.num_rows != chunk.rows or not set(columns) <= set(table.column_names):
         raise fail("Parquet", f"{chunk} has changed since the work began", "leave the files alone and start again")
-    table = table.slice(start, None if stop is None else stop - start)
-    for i, field in enumerate(table.schema):
-        plain = _plain(field.type)
-        if plain is not None:
-            table = table.set_column(i, field.name, table.column(i).cast(plain))
-    return table.to_pandas(ignore_metadata=True, use_threads=False)[columns]
+    _last[:] = [(key, table)] if again and table.nbytes < KEPT else []
+    return table
 
 
 # files and what is in them ----------------------------------------------------------------------------------------

@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
 from covary._memory import free_memory
+from covary.committee.settings import Committee
+from covary.committee.sources import Parquet
 from covary.data import Data
 from covary.estimators import stored
 from covary.estimators.assessed import Assessed, warnings_of
@@ -19,6 +21,7 @@ from covary.estimators.cells import CATEGORY
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
 from covary.estimators.method import NAMES, Choice, choose
 from covary.estimators.summary import Summary
+from covary.estimators.tables import Reader, read_source, whole
 from covary.export import export_model
 from covary.files import save
 from covary.gram.base import AbstractGram
@@ -167,7 +170,10 @@ class GPEstimator(Assessed, BaseEstimator):
         self.priors_ = Priors(start, priors).by_path
         self.learned_ = None
         asked = self.inference not in ("auto", "laplace")
-        choice = choose(self._who, self.method, start, data, inference, free=free_memory(), given=asked)
+        if self._reader is None:
+            choice = choose(self._who, self.method, start, data, inference, free=free_memory(), given=asked)
+        else:
+            choice = self._from_disk(inference)
         choice = self.method_ = self._where(choice)
         self.inference_ = inference = choice.inference
         model: Any = start
@@ -189,6 +195,30 @@ class GPEstimator(Assessed, BaseEstimator):
             model = self.learned_
         self.model_ = getattr(model, "model", model)
         self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
+
+    _reader: Reader | None = None
+
+    def _opened(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Rows and targets; of a table on disk a sample, or all of them where they are few."""
+        self._reader = None
+        if not isinstance(X, Parquet):
+            return X, y
+        found = read_source(self, X, y)
+        if found is None:
+            return whole(X, y)
+        self._reader = found
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        return found.sample([name for name in X.names if name != y], seed)
+
+    def _from_disk(self, inference: AbstractInference) -> Choice:
+        """A committee that reads its rows itself."""
+        reader = self._reader
+        assert reader is not None
+        committee = self.method if isinstance(self.method, Committee) else Committee(partition="kd_tree")
+        table = reader.table(self, isinstance(inference, Exact))
+        why = f"{table.rows:,} rows on disk, parted among {committee.count(table.rows):,} experts"
+        self._reader = None
+        return Choice("committee", committee.replace(table=table), inference, why)
 
     def _where(self, choice: Choice) -> Choice:
         """The same, worked on by the executor that was given."""

@@ -151,7 +151,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         Parameters
         ----------
         X
-            Inputs (n, d).
+            Inputs (n, d); or a table on disk, :class:`covary.committee.Parquet`, with the name of its target as y.
         y
             Class labels (n,): numbers, strings or booleans, two kinds at least.
         sample_weight
@@ -159,6 +159,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         """
         self._check_choices()
         self._forget()
+        X, y = self._opened(X, y)
         self._name_target(y)
         X = read_table(self, X, reset=True, gaps=True)
         labels = read_labels(self._who, y, len(X))
@@ -183,6 +184,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         if weight is not None and (weight == 1).all():
             weight = None
         self.class_count_ = np.bincount(codes, weight, len(self.classes_))
+        if self._reader is not None and (self.class_weight is not None or weight is not None):
+            raise fail(self._who, "weights are given with a table on disk", "leave them out")
+        if self._reader is not None and len(self.classes_) > 2 and self.multi_class == "one_vs_rest":
+            raise fail(self._who, "multi_class is 'one_vs_rest' with a table on disk", "use 'softmax'")
         if len(self.classes_) > 2 and self.multi_class == "one_vs_rest":
             return self._fit_each(X, codes, weight)
         two = len(self.classes_) == 2

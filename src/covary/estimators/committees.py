@@ -8,9 +8,10 @@ import numpy as np
 
 from covary._checks import CovaryError, fail
 from covary.committee.bound import CommitteeBound
+from covary.committee.experts import Experts
 from covary.committee.partition import Centres, Random, Tree
 from covary.committee.rules import RULES, AbstractRule, GPoE, as_rule
-from covary.committee.settings import Committee, Experts, posterior
+from covary.committee.settings import Committee, posterior
 from covary.data import Data
 from covary.gram.base import AbstractGram
 
@@ -123,9 +124,9 @@ def committee_again(
     if "expert_thetas" in arrays:
         thetas = arrays["expert_thetas"]
         _agree(packing is not None and thetas.shape == (len(committee.settled.rows), packing.size))
+        assert packing is not None
         models = [packing.unpack(theta) for theta in thetas]
-    shared = committee.settled.shared
-    common = None if shared is None else data.take(shared)
+    common = committee.settled.common(data)
     return posterior(committee, model, models, data, committee.held(data), common, inference)
 
 

@@ -15,10 +15,12 @@ import numpy as np
 from covary._checks import fail
 from covary.distributions import LogNormal
 from covary.estimators.cells import BOOLEAN, CATEGORY, DATE, DURATION, NUMBER
-from covary.estimators.frames import PERIODS, Columns
+from covary.estimators.column import PERIODS
+from covary.estimators.frames import Columns
 from covary.kernels.base import AbstractKernel, Product, Scaled, Sum
 from covary.kernels.categorical import Hamming
 from covary.kernels.combine import Columns as On
+from covary.kernels.parts import owners
 from covary.kernels.periodic import Periodic
 from covary.kernels.stationary import Matern32, Matern52, SquaredExponential
 from covary.likelihoods.gaussian import Gaussian
@@ -80,7 +82,7 @@ def lasting(model: Any, X: np.ndarray, seasons: Sequence[str]) -> Any:
 
 def _seasons(kernel: Any, X: np.ndarray) -> list[tuple[str, float]]:
     """The path of every season's own length-scale, with the span of its dates."""
-    found = leaves(kernel, range(X.shape[1]))
+    found = owners(kernel, X.shape[1])
     out = []
     for (path, first, seen), (_, second, _) in pairwise(found):
         if isinstance(first, SquaredExponential) and isinstance(second, Periodic):
@@ -92,7 +94,7 @@ def _seasons(kernel: Any, X: np.ndarray) -> list[tuple[str, float]]:
 def own_priors(model: Any, width: int, scale: float) -> dict[str, Any]:
     """Weak priors of the parts of the default kernel that the general rule leaves out: categories, and terms of a sum."""
     out: dict[str, Any] = {}
-    for path, kernel, seen in leaves(model.prior.kernel, range(width)):
+    for path, kernel, seen in owners(model.prior.kernel, width):
         if isinstance(kernel, Hamming):
             centre = np.log(ALIKE) + 0.5 * np.log(len(seen))
             out[f"{path}.lengthscale"] = [LogNormal(float(centre), scale=CATEGORY_SPREAD)] * len(seen)
@@ -103,16 +105,6 @@ def own_priors(model: Any, width: int, scale: float) -> dict[str, Any]:
             if path.startswith("kernel.") and path.endswith(".variance"):
                 out[path] = LogNormal(float(2 * np.log(scale)), scale=2.0)
     return out
-
-
-def leaves(kernel: Any, columns: Sequence[int], path: str = "kernel") -> list[tuple[str, AbstractKernel, list[int]]]:
-    """Every kernel inside that is no combination, with the path of its parameters and the columns it sees."""
-    if isinstance(kernel, tuple | Sum | Product):
-        parts = kernel if isinstance(kernel, tuple) else kernel.terms if isinstance(kernel, Sum) else kernel.factors
-        return [item for i, part in enumerate(parts) for item in leaves(part, columns, f"{path}.{i}")]
-    if isinstance(kernel, On):
-        return leaves(kernel.kernel, [columns[j] for j in kernel.columns], path)
-    return leaves(kernel.kernel, columns, path) if isinstance(kernel, Scaled) else [(path, kernel, list(columns))]
 
 
 def rougher(kernel: Any) -> Any:

@@ -165,7 +165,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         Parameters
         ----------
         X
-            Inputs (n, d).
+            Inputs (n, d); or a table on disk, :class:`covary.committee.Parquet`, with the name of its target as y.
         y
             Targets (n,), or (n, p) for p outputs with one kernel and one noise on standardised outputs.
         noise_variance
@@ -177,6 +177,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         """
         self._check_method()
         self._forget()
+        X, y = self._opened(X, y)
         self._name_target(y)
         X, y, noise_variance, weight, size = self._read(X, y, noise_variance, sample_weight, size, reset=True)
         likelihood = named_likelihood("GPRegressor", self.likelihood, y)
@@ -294,6 +295,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         check_is_fitted(self)
         X, y, noise_variance, weight, size = self._read(X, y, noise_variance, sample_weight, size, reset=False)
         held, likelihood = self.posterior_.data, self.model_.likelihood
+        if getattr(self.posterior_.bound, "elsewhere", False):
+            raise fail("GPRegressor.update", "the model was fitted to a table on disk", "add the rows there and fit again")
         if likelihood.sized:
             y, held = self._with_sizes(y, size, held)
         elif size is not None:

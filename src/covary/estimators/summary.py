@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from covary._module import Mark
-from covary.estimators.defaults import leaves
 from covary.gram.dense import Dense
 from covary.gram.diagnostics import conditioning, suspicious
 from covary.inference.exact import Exact
+from covary.kernels.parts import owners
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, REAL, parameters
 
@@ -52,7 +52,7 @@ class Summary:
             return _of_each(estimator, quick)
         post, learned, model = estimator.posterior_, estimator.learned_, estimator.model_
         classes = hasattr(estimator, "classes_")
-        facts = [("kernel", _short_kernels(model.kernel)), ("rows", _rows_text(post.data))]
+        facts = [("kernel", _short_kernels(model.kernel)), ("rows", _rows_text(post))]
         if classes:
             facts.append(("classes", _classes_text(estimator)))
         facts += [("log evidence", f"{estimator.log_marginal_likelihood_:.3f}"), *_noise_facts(estimator, classes)]
@@ -160,6 +160,8 @@ def _notes(estimator: Any, classes: bool) -> list[str]:
 def _separated(estimator: Any) -> bool:
     """Whether the latent function has every training row on its side, far from the border."""
     post = estimator.posterior_
+    if getattr(post.bound, "composite", False):
+        return False  # a committee has no one mode
     f = post.solved.extra.get("mode")
     f = post.factor.mean(post.solved.shift) if f is None else f
     y = np.asarray(post.data.y)
@@ -170,8 +172,11 @@ def _separated(estimator: Any) -> bool:
     return bool((own - rest > 1.0).all())
 
 
-def _rows_text(data: Any) -> str:
+def _rows_text(post: Any) -> str:
     """How many rows and columns, and how many rows are different ones where some repeat their inputs."""
+    data = post.data
+    if getattr(post.bound, "elsewhere", False):
+        return f"{post.bound.rows} × {data.X.columns} columns on disk"
     if data.weight is not None and data.scatter is None:
         return f"{data.rows} × {data.X.columns} columns, counting as {data.weight.sum():g}"
     if data.weight is None:
@@ -243,7 +248,7 @@ def _seen(estimator: Any, names: Any) -> dict[str, list[str]]:
     width = estimator.posterior_.data.X.columns
     if names is None or len(names) != width:
         return {}
-    found = {path: [str(names[j]) for j in seen] for path, _, seen in leaves(estimator.model_.kernel, range(width))}
+    found = {path: [str(names[j]) for j in seen] for path, _, seen in owners(estimator.model_.kernel, width)}
     return found | {"mean": [str(v) for v in names]}
 
 

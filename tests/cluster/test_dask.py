@@ -1,0 +1,329 @@
+"""A real cluster: workers and clients that die, memory that runs out, several clients; the results never differ."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cluster import pieces
+from cluster.machines import TESTS, Cluster, until
+from covary._checks import CovaryError
+from covary.committee.ledger import Ledger
+from covary.committee.shuffle import load, spread
+from covary.committee.sources import Parquet
+from covary.executors import Dask, Serial
+
+THETA = np.array([0.7, 1.3, 2.1])
+MANY = list(range(24))
+
+
+def same(a: Any, b: Any) -> bool:
+    """The same to the last bit."""
+    return all(x == y and u.tobytes() == v.tobytes() for (x, u), (y, v) in zip(a, b, strict=True))
+
+
+@pytest.fixture(scope="module")
+def executor(cluster: Cluster) -> Iterator[Dask]:
+    with Dask(cluster.address) as executor:
+        until(lambda: executor.workers == 3)
+        yield executor
+
+
+@pytest.fixture(scope="module")
+def expected() -> list[Any]:
+    serial = Serial()
+    return serial.map(pieces.evaluate, serial.hold(pieces.load, MANY), THETA)
+
+
+def test_the_results_are_those_of_one_process_in_the_same_order(executor: Dask, expected: list[Any]) -> None:
+    told: list[tuple[int, int]] = []
+    handles = executor.hold(pieces.load, MANY)
+    assert same(executor.map(pieces.evaluate, handles, THETA, note=lambda *v: told.append(v)), expected)
+    assert told == [(k, 24) for k in range(1, 25)]
+    some = [5, 17, 2, 23]
+    assert same(executor.map(pieces.evaluate, [handles[i] for i in some], THETA), [expected[i] for i in some])
+    assert same(executor.map(pieces.evaluate, list(map(pieces.load, some)), THETA), [expected[i] for i in some])
+    large = np.concatenate([THETA, np.zeros(300_000)])  # more than a task carries by itself
+    assert same(executor.map(pieces.evaluate, handles, large), expected)
+    assert len(set(executor.map(pieces.pid, MANY))) == 3
+    executor.release(handles)
+
+
+def test_data_stay_where_they_were_loaded_and_every_worker_has_its_share(executor: Dask) -> None:
+    handles = executor.hold(pieces.pid, MANY)
+    first = executor.map(max, [[h] for h in (1, 2)])
+    assert first == [1, 2]
+    homes = executor.map(pieces.and_me, handles)
+    assert {len([1 for home, _ in homes if home == pid]) for pid in {home for home, _ in homes}} == {8}
+    assert sum(home == me for home, me in homes) >= 20  # at the end one may help another
+    assert [home for home, _ in executor.map(pieces.and_me, handles)] == [home for home, _ in homes]  # not loaded again
+
+
+@pytest.mark.parametrize("size", [3, 300_000], ids=["small", "large"])
+def test_a_worker_killed_in_the_middle_changes_no_bit(size: int, cluster: Cluster, executor: Dask, expected: list[Any]) -> None:
+    theta = np.concatenate([THETA, np.zeros(size - 3)])
+    handles = executor.hold(pieces.load, MANY)
+    executor.map(pieces.evaluate, handles, theta)  # data are everywhere
+
+    def kill(done: int, _: int) -> None:
+        if done == 6:
+            cluster.kill()
+
+    try:
+        assert same(executor.map(pieces.evaluate, handles, theta, 0.1, note=kill), expected)
+        assert executor.workers == 2
+    finally:
+        cluster.start()
+        until(lambda: executor.workers == 3)
+    assert same(executor.map(pieces.evaluate, handles, theta), expected)
+
+
+def test_an_error_comes_back_as_it_is_and_the_next_call_works(executor: Dask) -> None:
+    with pytest.raises(CovaryError, match=r"^piece 4 is refused$"):
+        executor.map(pieces.fail_at, MANY, 4, 0.02)
+    for error, kind in (("timeout", TimeoutError), ("os", OSError), ("key", KeyError)):
+        with pytest.raises(kind, match="mine"):
+            executor.map(pieces.late, [1, 2], error)
+    handles = executor.hold(lambda number: pieces.fail_at(number, 3), MANY[:5])
+    with pytest.raises(CovaryError, match="piece 3 is refused"):
+        executor.map(pieces.fail_at, handles, -1)
+    assert executor.map(pieces.fail_at, MANY, -1) == MANY
+
+
+def test_an_interrupt_takes_back_what_is_outstanding(executor: Dask, tmp_path: Path) -> None:
+    def interrupt(done: int, _: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        executor.map(pieces.evaluate, executor.hold(pieces.load, MANY), THETA, 0.2, str(tmp_path), note=interrupt)
+    until(lambda: not any(executor._client.processing().values()))
+    time.sleep(0.5)
+    assert len(list(tmp_path.iterdir())) <= 3 + 6  # finished, and in the hands of three workers
+    assert executor.map(pieces.fail_at, [1, 2], -1) == [1, 2]
+
+
+CLIENT = """
+import sys, numpy as np
+from cluster import pieces
+from cluster.machines import TESTS, Cluster, until
+from covary.committee.ledger import Ledger
+from covary.committee.shuffle import load, spread
+from covary.committee.sources import Parquet
+from covary.executors import Dask
+address, folder, log = sys.argv[1:]
+executor = Dask(address)
+keys = [f"piece {k}" for k in range(24)]
+theta = np.array([0.7, 1.3, 2.1])
+executor.map(pieces.evaluate, executor.hold(pieces.load, range(24)), theta, 0.3, log, keep=Ledger(folder, "p"), keys=keys)
+"""
+
+
+def test_a_client_that_was_killed_goes_on_where_it_was(
+    cluster: Cluster, executor: Dask, expected: list[Any], tmp_path: Path
+) -> None:
+    kept, first, second = (tmp_path / name for name in ("kept", "first", "second"))
+    for log in (first, second):
+        log.mkdir()
+    run = [sys.executable, "-c", CLIENT, cluster.address, str(kept)]
+    client = subprocess.Popen([*run, str(first)], env={**os.environ, "PYTHONPATH": str(TESTS), "JAX_PLATFORMS": "cpu"})
+    until(lambda: kept.is_dir() and len(list(kept.glob("*.npz"))) >= 7)
+    client.kill()
+    client.wait()
+    finished = len(list(kept.glob("*.npz")))
+    assert 7 <= finished < 20
+    ledger, keys = Ledger(kept, "p"), [f"piece {k}" for k in MANY]
+    handles = executor.hold(pieces.load, MANY)
+    results = executor.map(pieces.evaluate, handles, THETA, 0.0, str(second), keep=ledger, keys=keys)
+    assert same(results, expected)
+    assert len(list(second.iterdir())) == 24 - finished
+    assert same([ledger.get(key) for key in keys], expected)
+
+
+@pytest.mark.parametrize("splitter", [pieces.Signs(), None], ids=["sorted", "arrival"])
+def test_workers_read_a_table_themselves_and_the_rows_are_those_of_one_process(
+    splitter: Any, executor: Dask, tmp_path: Path
+) -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(5000, 3)), columns=["a", "b", "y"])
+    table.to_parquet(tmp_path / "table.parquet", row_group_size=700)
+    found = []
+    for where in (Serial(), executor):
+        options: dict[str, Any] = {
+            "folder": tmp_path / type(where).__name__,
+            "splitter": splitter,
+            "experts": 4,
+            "per_batch": 2,
+        }
+        batches = spread(where, Parquet(tmp_path / "table.parquet"), target="y", encode=pieces.encode, **options)
+        found.append(where.map(pieces.total, where.hold(load, batches)))
+    assert found[0] == found[1]
+    assert sum(rows for batch in found[0] for rows, _ in batch) == 5000
+
+
+def test_two_clients_at_once_do_not_disturb_each_other(cluster: Cluster, expected: list[Any]) -> None:
+    found: dict[str, Any] = {}
+
+    def work(name: str, theta: np.ndarray) -> None:
+        with Dask(cluster.address) as mine:
+            handles = mine.hold(pieces.load, MANY)
+            found[name] = [mine.map(pieces.evaluate, handles, theta, 0.01) for _ in range(3)]
+
+    def quarrel() -> None:
+        with Dask(cluster.address) as mine:
+            try:
+                mine.map(pieces.fail_at, MANY, 7)
+            except CovaryError as error:
+                found["error"] = str(error)
+
+    threads = [threading.Thread(target=work, args=("one", THETA)), threading.Thread(target=work, args=("two", 2 * THETA))]
+    threads.append(threading.Thread(target=quarrel))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    other = Serial().map(pieces.evaluate, list(map(pieces.load, MANY)), 2 * THETA)
+    assert all(same(result, expected) for result in found["one"])
+    assert all(same(result, other) for result in found["two"])
+    assert found["error"] == "piece 7 is refused"
+
+
+# what cannot work ---------------------------------------------------------------------------------------------------
+def test_a_scheduler_that_does_not_answer_is_said_in_time() -> None:
+    for address in ("tcp://127.0.0.1:9", "tcp://no.such.host.invalid:8786"):
+        began = time.monotonic()
+        with pytest.raises(CovaryError, match=rf"^Dask: no scheduler answers at {address} within 2 s"):
+            Dask(address, timeout=2.0).map(pieces.pid, [1])
+        assert time.monotonic() - began < 8
+
+
+def test_no_workers_other_versions_and_a_scheduler_that_goes_away(lone: Cluster, tmp_path: Path) -> None:
+    with pytest.raises(CovaryError, match=r"has had no workers for 1 s; start some"):
+        Dask(lone.address, timeout=1.0).map(pieces.pid, [1])
+    fake = tmp_path / "fake" / "covary"
+    fake.mkdir(parents=True)
+    (fake / "__init__.py").write_text("__version__ = '0.0.1'")
+    lone.start(env={"PYTHONPATH": f"{fake.parent}{os.pathsep}{TESTS}"})
+    import covary
+
+    with pytest.raises(CovaryError) as caught:
+        Dask(lone.address, timeout=20.0).map(pieces.pid, [1])
+    said = str(caught.value)
+    assert "has covary 0.0.1, this process has covary " + covary.__version__ in said
+    assert "the only worker differs" in said
+    assert "tcp://127.0.0.1:" in said
+    lone.kill()
+    lone.start()
+    ledger = Ledger(tmp_path / "kept", "p")
+
+    def away(done: int, _: int) -> None:
+        if done == 3:
+            lone.scheduler.kill()
+
+    with Dask(lone.address, timeout=5.0) as executor:
+        until(lambda: executor.workers == 1)
+        with pytest.raises(CovaryError) as caught:
+            executor.map(pieces.fail_at, MANY, -1, 0.3, note=away, keep=ledger, keys=[str(k) for k in MANY])
+    said = str(caught.value)
+    assert f"the scheduler at {lone.address} went away" in said
+    assert str(ledger.folder) in said
+    assert ledger.get("0") == 0
+
+
+def test_workers_that_come_later_are_compared_too() -> None:
+    from covary._cluster import check_here, versions
+
+    check_here(versions())
+    with pytest.raises(CovaryError, match=r"came later has jax .*, the process that asks has jax 0\.0"):
+        check_here({**versions(), "jax": "0.0"})
+
+
+# on this machine --------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def small() -> Iterator[Dask]:
+    """Two workers of little memory; a piece may end one of them once."""
+    import dask
+
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}), Dask(workers=2, memory="700MiB") as executor:
+        executor.map(pieces.pid, [1])
+        yield executor
+
+
+def test_workers_of_this_machine_have_one_thread(small: Dask) -> None:
+    assert small.workers == 2
+    told = small.map(pieces.threads, [1, 2, 3])
+    assert all(t == {"pools": 1, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NPROC": "1"} for t in told)
+    assert small.dashboard is None or small.dashboard.startswith("http")
+
+
+def test_a_piece_that_takes_all_memory_is_named_and_the_finished_are_kept(small: Dask, tmp_path: Path) -> None:
+    ledger, keys = Ledger(tmp_path / "kept", "p"), [str(k) for k in MANY]
+    with pytest.raises(CovaryError) as caught:
+        small.map(pieces.fill, MANY, 10, 0.05, keep=ledger, keys=keys)
+    said = str(caught.value)
+    assert said.startswith("Dask: piece 11 of 24 ended its worker 2 times")
+    assert "may use 0.7 GiB" in said
+    assert "ran out of memory" in said
+    assert "use more experts" in said
+    assert str(ledger.folder) in said
+    kept = [k for k in MANY if ledger.get(str(k)) is not None]
+    assert len(kept) >= 10
+    assert 10 not in kept
+    assert small.map(pieces.fill, MANY, -1, keep=ledger, keys=keys) == MANY  # the others go on
+
+
+SCRIPT = """
+import sys, time
+from covary.executors import Dask
+def square(number, add):
+    import os, time
+    time.sleep(0.2)
+    return number**2 + add, os.getpid()
+executor = Dask(workers=2)
+found = executor.map(square, range(4), 1)
+print([value for value, _ in found], *{pid for _, pid in found}, flush=True)
+if "wait" in sys.argv:
+    time.sleep(60)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("end", ["by itself", "killed"])
+def test_a_plain_script_needs_no_guard_and_leaves_nobody_behind(end: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    arguments = [sys.executable, str(script), *(["wait"] if end == "killed" else [])]
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("[1, 2, 5, 10] ")
+    workers = [int(p) for p in line.split("]")[1].split()]
+    assert len(workers) == 2
+    if end == "killed":
+        assert all(map(alive, workers))
+        os.kill(process.pid, signal.SIGKILL)
+    _, errors = process.communicate(timeout=30)
+    until(lambda: not any(map(alive, workers)), 20)
+    if end != "killed":
+        assert process.returncode == 0
+        assert errors == ""
+        assert not list(tmp_path.glob("covary-dask-*"))

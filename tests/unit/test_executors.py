@@ -1,0 +1,251 @@
+"""Executors in one process, and the ledger: order, what is loaded once, what is not computed again, what is refused."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from covary._checks import CovaryError
+from covary.committee.ledger import Ledger
+from covary.executors import Dask, Serial, as_executor
+
+LOADED: list[int] = []
+DONE: list[int] = []
+
+
+def load(item: int) -> np.ndarray:
+    LOADED.append(item)
+    return np.arange(item)
+
+
+def total(rows: np.ndarray, factor: float, shift: float = 0.0) -> float:
+    DONE.append(len(rows))
+    if len(rows) == 13:
+        raise CovaryError("thirteen rows")
+    return factor * float(rows.sum()) + shift
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    LOADED.clear()
+    DONE.clear()
+
+
+def test_results_come_in_the_order_of_the_handles_and_data_are_loaded_once() -> None:
+    with Serial() as executor:
+        handles = executor.hold(load, [3, 1, 2])
+        assert LOADED == []
+        assert executor.map(total, handles, 2.0) == [6.0, 0.0, 2.0]
+        assert executor.map(total, handles[::-1], 1.0, 5.0) == [6.0, 5.0, 8.0]
+        assert LOADED == [3, 1, 2]
+        executor.release(handles[:1])
+        assert executor.map(total, handles, 1.0) == [3.0, 0.0, 1.0]
+        assert LOADED == [3, 1, 2, 3]
+        assert executor.workers == 1
+
+
+def test_plain_values_will_do_for_handles_and_none_is_a_result() -> None:
+    assert Serial().map(total, [np.ones(2), np.ones(3)], 3.0) == [6.0, 9.0]
+    assert Serial().map(lambda v: None, [1, 2]) == [None, None]
+    assert Serial().map(total, []) == []
+
+
+def test_progress_is_told_after_each() -> None:
+    told: list[tuple[int, int]] = []
+    Serial().map(total, [np.ones(n) for n in (1, 2, 3)], 1.0, note=lambda *v: told.append(v))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_an_error_is_raised_as_it_is_and_what_was_finished_is_kept(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "kept", "p")
+    rows = [np.ones(n) for n in (2, 13, 3)]
+    with pytest.raises(CovaryError, match=r"^thirteen rows$"):
+        Serial().map(total, rows, 1.0, keep=ledger, keys=["a", "b", "c"])
+    assert ledger.get("a") == 2.0
+    assert ledger.get("c") is None
+
+
+def test_what_the_ledger_has_is_neither_loaded_nor_computed_again(tmp_path: Path) -> None:
+    keys = ["one", "two", "three/with:strange*signs"]
+    told: list[tuple[int, int]] = []
+    first = Serial()
+    whole = first.map(total, first.hold(load, [4, 5, 6]), 2.0, keep=Ledger(tmp_path, "p"), keys=keys)
+    assert DONE == [4, 5, 6]
+    again = Ledger(tmp_path, "p")
+    (tmp_path / again._path("two").name).unlink()
+    LOADED.clear()
+    DONE.clear()
+    second = Serial()
+    note = lambda *v: told.append(v)  # noqa: E731
+    assert second.map(total, second.hold(load, [4, 5, 6]), 2.0, keep=again, keys=keys, note=note) == whole
+    assert (LOADED, DONE) == ([5], [5])
+    assert told == [(2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize("keys", [None, ["a"], ["a", "a"]], ids=str)
+def test_a_ledger_needs_a_key_for_each(keys: Any, tmp_path: Path) -> None:
+    with pytest.raises(CovaryError, match="one key for each piece"):
+        Serial().map(total, [np.ones(1), np.ones(2)], 1.0, keep=Ledger(tmp_path, "p"), keys=keys)
+
+
+# the ledger -------------------------------------------------------------------------------------------------------
+ODD = np.float64(0.1) + np.float64(0.2)
+RESULTS: list[Any] = [
+    1.0,
+    0.1 + 0.2,
+    float("inf"),
+    -3,
+    2**70,
+    "text with 'quotes' and ä",
+    True,
+    (),
+    [],
+    {},
+    (1.0, [2, "three", None], {"a": (np.arange(3.0), False), "b": []}),
+    np.array(5.0),
+    np.arange(6, dtype=np.int32).reshape(2, 3),
+    np.array([True, False]),
+    np.array(["a", "bc"]),
+    np.empty((0, 3)),
+    np.array([np.nan, np.inf, -0.0, 5e-324]),
+    ODD,
+    np.float32(0.1),
+    np.int64(7),
+    {"nested": {"deep": [(np.float32([1.5]),)]}},
+]
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal in type, structure and every bit."""
+    if isinstance(a, tuple | list):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, np.ndarray | np.generic):
+        return type(a) is type(b) and a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    return type(a) is type(b) and a == b
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda v: type(v).__name__)
+def test_a_result_comes_back_with_every_bit_in_place(result: Any, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "p")
+    ledger.put("key", result)
+    assert same(Ledger(tmp_path, "p").get("key"), result)
+
+
+def test_jax_arrays_come_back_as_numpy(tmp_path: Path) -> None:
+    import jax.numpy as jnp
+
+    ledger = Ledger(tmp_path, "p")
+    ledger.put("key", (jnp.arange(3.0),))
+    assert same(ledger.get("key"), (np.arange(3, dtype=np.float32),))
+
+
+@pytest.mark.parametrize("result", [object(), {1: {2}}, np.array([object()]), lambda: 0], ids=lambda v: type(v).__name__)
+def test_what_cannot_be_written_is_refused_and_leaves_nothing(result: Any, tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "p")
+    with pytest.raises(CovaryError, match="return numbers, text, arrays"):
+        ledger.put("key", result)
+    assert [p.name for p in tmp_path.iterdir()] == ["ledger.json"]
+
+
+def test_a_ledger_of_another_problem_is_refused(tmp_path: Path) -> None:
+    Ledger(tmp_path / "a", "p")
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        Ledger(tmp_path / "a", "q")
+
+
+def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(CovaryError, match="holds other files"):
+        Ledger(tmp_path, "p")
+    with pytest.raises(CovaryError, match="is a file"):
+        Ledger(tmp_path / "notes.txt", "p")
+    assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_damaged_entry_counts_as_absent(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "p")
+    ledger.put("key", np.arange(100.0))
+    path = ledger._path("key")
+    for damage in (b"", path.read_bytes()[:200], b"no archive at all"):
+        path.write_bytes(damage)
+        assert ledger.get("key") is None
+
+
+def test_clear_removes_what_was_put_and_nothing_else(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "a", "p")
+    ledger.put("key", 1.0)
+    (tmp_path / "a" / "mine.txt").write_text("mine")
+    ledger.clear()
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["ledger.json", "mine.txt"]
+    assert Ledger(tmp_path / "a", "p").get("key") is None
+    other = Ledger(tmp_path / "b", "p")
+    other.put("key", 1.0)
+    other.clear()
+    assert not (tmp_path / "b").exists()
+    other.put("key", 2.0)  # it can be used again
+    assert Ledger(tmp_path / "b", "p").get("key") == 2.0
+
+
+# what people write ------------------------------------------------------------------------------------------------
+def test_executors_from_what_people_write() -> None:
+    assert isinstance(as_executor(None), Serial)
+    assert isinstance(as_executor("serial"), Serial)
+    assert isinstance(as_executor("dask"), Dask)
+    assert as_executor("dask") is as_executor("dask")  # workers that were started once are used again
+    assert as_executor("tcp://h:1") is not as_executor("tcp://h:2")
+    own = Dask(workers=1)
+    assert as_executor(own) is own
+    for wrong in ("threads", 4, object(), "8786"):
+        with pytest.raises(CovaryError, match="scheduler's address"):
+            as_executor(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workers": 0}, "workers is 0"),
+        ({"workers": True}, "workers is True"),
+        ({"workers": 1.5}, "workers is 1.5"),
+        ({"timeout": 0.0}, "timeout is 0.0"),
+        ({"address": "tcp://h:1", "workers": 2}, "with workers or memory"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(CovaryError, match=words):
+        Dask(**options)
+
+
+def test_nothing_starts_before_the_first_work(tmp_path: Path) -> None:
+    executor = Dask("tcp://127.0.0.1:1", timeout=1.0)
+    handles = executor.hold(load, [1, 2])
+    assert executor.map(total, [], 1.0) == []
+    ledger = Ledger(tmp_path, "p")
+    ledger.put("a", 1.0)
+    ledger.put("b", 2.0)
+    assert executor.map(total, handles, 1.0, keep=ledger, keys=["a", "b"]) == [1.0, 2.0]
+    assert executor.dashboard is None
+    assert Dask(workers=3).workers == 3
+    executor.close()
+
+
+def test_copies_share_the_workers_and_pickles_start_their_own() -> None:
+    executor = Dask(workers=2, memory="1GiB", timeout=5.0)
+    assert copy.deepcopy(executor) is executor
+    again = pickle.loads(pickle.dumps(executor))
+    assert repr(again) == repr(executor) == "Dask(workers=2, memory='1GiB', timeout=5.0)"
+
+
+def test_without_dask_a_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(CovaryError, match=r"covary\[dask\]"):
+        Dask(workers=1).map(total, [np.ones(1)], 1.0)
