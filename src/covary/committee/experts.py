@@ -88,7 +88,7 @@ class Table:
     def deal(
         self, executor: Any, kind: str, experts: int, x: np.ndarray, *, unit: Any, seed: int, shared: bool, note: Any = None
     ) -> Dealt:
-        """Every row to an expert: the partition is fitted to a sample of inputs, the rows that all share are drawn at random."""
+        """Every row to an expert: the partition is fitted to a sample of inputs, the rows that all share are random."""
         own = experts - 1 if shared else experts
         part = fitted(kind, x, own, unit=unit, seed=seed)
         splitter = WithCommon(part, own, 1 / experts, seed) if shared else part

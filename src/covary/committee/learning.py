@@ -34,7 +34,7 @@ from covary.selection.search import Peak, refine
 
 SAMPLE = 2000  # rows on which a search begins
 SOME, MOST = 16_000, 60_000  # rows of the experts on the next levels; more say nothing more about a few numbers
-PASSES = 2  # over all experts, of a stochastic search
+PASSES, STEPS = 2, 40  # over all experts, and at least so many steps, of a stochastic search
 LONGEST = 0.5  # nats: of one stochastic step along one coordinate
 
 
@@ -192,27 +192,28 @@ def _stochastic(
     clock: Clock,
     history: list[tuple[int, float]],
 ) -> tuple[np.ndarray, float, str]:
-    r"""Newton's step on one batch after another, the t-th of length 1/t: :math:`\theta_{t+1} = \theta_t - H^{-1}g_t/t`.
+    r"""Newton's step on one group after another, and the mean of where the second half of them came to.
 
-    With the Hessian H of the sample the average of the steps is what a step on all of them would have been, so that nothing is
-    tuned (Robbins and Monro's conditions hold).
+    .. math:: \theta_{t+1} = \theta_t - t^{-0.6}\,H^{-1}g_t
+
+    With the Hessian H of the sample no step length is left to be tuned; shortened like this (Robbins and Monro) and averaged
+    (Polyak and Ruppert) the steps come to the optimum of all experts together.
     """
     lower, upper = problem.box
     inverse = np.linalg.inv(positive_part(H))
-    t = 0
-    value = -np.inf
-    for _ in range(PASSES):
-        for i in order:
-            if clock.over():
-                return theta, value, clock.status
-            share = held.total / held.rows[i]
-            value, gradient = summed(held, problem, packing, recipe, [int(i)], share)(theta)
-            history.append((held.rows[i], -value))
-            t += 1
-            if not np.isfinite(value):
-                continue
-            theta = np.clip(theta - np.clip(inverse @ gradient / t, -LONGEST, LONGEST), lower, upper)
-    return theta, -value, "converged"
+    count = max(PASSES * len(order), STEPS)
+    value, past = np.inf, list[np.ndarray]()
+    for t in range(count):
+        if clock.over():
+            return theta, -value, clock.status
+        i = int(order[t % len(order)])
+        value, gradient = summed(held, problem, packing, recipe, [i], held.total / held.rows[i])(theta)
+        history.append((held.rows[i], -value))
+        if np.isfinite(value):
+            step = np.clip(inverse @ gradient, -LONGEST, LONGEST) / (1 + t) ** 0.6
+            theta = np.clip(theta - step, lower, upper)
+        past.append(theta)
+    return np.mean(past[count // 2 :], axis=0), -value, "converged"
 
 
 def independent(coarse: Learned, held: Held, recipe: Recipe, committee: Any, *, priors: Any, key: int) -> Learned:

@@ -120,7 +120,7 @@ def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: 
         return Random(experts, seed)
     x = np.asarray(x, np.float64)
     if kind.startswith("column:"):
-        return _by_column(x, _which(kind[len("column:") :], names, x.shape[1]), experts)
+        return _by_column(x, which_column(kind[len("column:") :], names, x.shape[1]), experts)
     spread = x.std(0)
     unit = np.where(spread > 0, spread, 1.0) if unit is None else np.where(spread > 0, unit, 1.0)
     some = x[np.sort(np.random.default_rng(seed).permutation(len(x))[: max(FITTED, 8 * experts)])]
@@ -162,7 +162,7 @@ def _evened(rows: list[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
     return rows
 
 
-def _which(name: str, names: Any, columns: int) -> int:
+def which_column(name: str, names: Any, columns: int) -> int:
     """The number of a column, by name or by number."""
     known = [] if names is None else [str(n) for n in names]
     if name in known:

@@ -211,9 +211,8 @@ def spread(
     if experts < 1 or per_batch < 1:
         raise fail("spread", f"{experts} experts in batches of {per_batch}", "give whole numbers, one or more")
     _enough(experts, source.rows)
-    if missing == "refuse":  # at once where the footers know; a gap beside a missing target does not count
-        told = source.empty([*reading.inputs, target])
-        _refuse({c: n for c, n in told.items() if n and not told[target]}, source.rows)
+    if missing == "refuse":
+        refuse_known_gaps(source, reading.inputs, target)
     pieces = list(enumerate(source.chunks))
     if splitter is None:
         told = executor.map(_count, pieces, reading, note=note)
@@ -235,6 +234,13 @@ def spread(
         out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces)))
     out.left_out = left_out
     return out
+
+
+def refuse_known_gaps(source: Parquet, inputs: Sequence[str], target: str) -> None:
+    """Refuse gaps in inputs that the footers of a table know of, before any row is read."""
+    told = source.empty([*inputs, target])
+    if not told[target]:  # a gap beside a missing target does not count
+        _refuse({name: n for name, n in told.items() if n}, source.rows)
 
 
 def _enough(experts: int, rows: int) -> None:
@@ -316,6 +322,11 @@ SHARED = "give a folder on a disk that all workers share"
 
 def _place(folder: str, number: int) -> Path:
     return Path(folder) / f"rows-{number:06d}.spool"
+
+
+def spool_files(folder: str, files: int) -> list[str]:
+    """The files of a spool."""
+    return [str(_place(folder, number)) for number in range(files)]
 
 
 def _spooled(folder: str, number: int) -> tuple[np.ndarray, np.ndarray]:

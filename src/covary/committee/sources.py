@@ -140,11 +140,21 @@ def read(chunk: Chunk, columns: Sequence[str], start: int = 0, stop: int | None 
     """These columns of a row group, in this order; of the rows from ``start`` to ``stop``."""
     columns = list(dict.fromkeys(columns))
     table = _table(chunk, columns, again=stop is not None).slice(start, None if stop is None else stop - start)
+    return _in_plain_types(table).to_pandas(ignore_metadata=True, use_threads=False)[columns]
+
+
+def arrow(chunk: Chunk, columns: Sequence[str]) -> Any:
+    """These columns of a row group as an Arrow table, in this order, with the types that :func:`read` reads them as."""
+    columns = list(dict.fromkeys(columns))
+    return _in_plain_types(_table(chunk, columns, again=False)).select(columns).replace_schema_metadata()
+
+
+def _in_plain_types(table: Any) -> Any:
     for i, field in enumerate(table.schema):
         plain = _plain(field.type)
         if plain is not None:
             table = table.set_column(i, field.name, table.column(i).cast(plain))
-    return table.to_pandas(ignore_metadata=True, use_threads=False)[columns]
+    return table
 
 
 _last: list[tuple[Any, Any]] = []  # the row group that was read last, where more of it will be wanted

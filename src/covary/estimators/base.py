@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
 from covary._memory import free_memory
+from covary.committee.partition import which_column
 from covary.committee.settings import Committee
 from covary.committee.sources import Parquet
 from covary.data import Data
-from covary.estimators import stored
+from covary.estimators import stored, streamed
 from covary.estimators.assessed import Assessed, warnings_of
 from covary.estimators.cells import CATEGORY
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
@@ -221,7 +223,13 @@ class GPEstimator(Assessed, BaseEstimator):
         return Choice("committee", committee.replace(table=table), inference, why)
 
     def _where(self, choice: Choice) -> Choice:
-        """The same, worked on by the executor that was given."""
+        """The same, worked on by the executor that was given, with columns by their numbers."""
+        if isinstance(choice.gram, Committee) and choice.gram.partition.startswith("column:"):
+            columns = getattr(self, "columns_", None)
+            names = getattr(self, "feature_names_in_", None) if columns is None else columns.keys
+            width = self.n_features_in_ if columns is None else columns.width
+            number = which_column(choice.gram.partition[len("column:") :], names, width)
+            choice = replace(choice, gram=choice.gram.replace(partition=f"column:{number}"))
         if self.executor is None:
             return choice
         if not choice.gram.composite:
@@ -265,6 +273,53 @@ class GPEstimator(Assessed, BaseEstimator):
         """Write the fitted model as one Python file that predicts with NumPy alone; see :func:`covary.export.export_model`."""
         check_is_fitted(self)
         return export_model(self, path, std=std, tolerance=tolerance)
+
+    def predict_table(
+        self,
+        source: Any,
+        out: Any,
+        *,
+        columns: Sequence[str] = (),
+        level: float = 0.95,
+        executor: Any = None,
+        note: Callable[[int, int], Any] | None = None,
+    ) -> int:
+        """Predict a Parquet table of any size and write a Parquet file, row group by row group; how many rows it has.
+
+        Of numbers ``mean``, ``std``, ``lower`` and ``upper`` (for several targets with their names in front); of classes
+        ``class`` and ``p_<label>`` for each. The file is written whole or not at all.
+
+        Parameters
+        ----------
+        source
+            A :class:`covary.committee.Parquet`, or the name of a Parquet file or of a folder of them.
+        out
+            The file to write.
+        columns
+            Columns of the table to copy, in front.
+        level
+            Probability that ``lower`` and ``upper`` enclose.
+        executor
+            Who works for a committee, as in the constructor; by default whoever did so far (for a model from a file: this
+            process).
+        note
+            Called with (rows finished, rows in all).
+
+        Examples
+        --------
+        >>> import tempfile, pandas as pd
+        >>> from covary import GPRegressor
+        >>> folder = tempfile.mkdtemp()
+        >>> pd.DataFrame({"x": [0.0, 1.0, 2.0]}).to_parquet(f"{folder}/new.parquet")
+        >>> model = GPRegressor("Matern52()").fit(pd.DataFrame({"x": [0.0, 1.0, 2.0]}), [0.0, 1.0, 0.0])
+        >>> model.predict_table(f"{folder}/new.parquet", f"{folder}/out.parquet", columns=["x"])
+        3
+        >>> list(pd.read_parquet(f"{folder}/out.parquet"))
+        ['x', 'mean', 'std', 'lower', 'upper']
+        """
+        check_is_fitted(self)
+        given: Any = {"columns": columns, "level": level, "executor": executor, "note": note}
+        return streamed.predict_table(self, source, out, **given)
 
     def _to_file(self, factor: bool | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         check_is_fitted(self)

@@ -1,0 +1,302 @@
+"""Committees at the front doors: partitions, files, copies, bad arguments, what cannot be asked of them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import covary
+from covary import GP, Data, GPClassifier, GPRegressor, Model, condition, learn
+from covary._checks import CovaryError
+from covary.committee import Committee, GPoE, Parquet, combine
+from covary.committee.partition import Random, parts, splitter
+from covary.gram import LowRank
+from covary.inference import SVGP
+from covary.kernels import tiles
+from covary.likelihoods import Gaussian
+from covary.means import Basis
+from covary.prediction import Spread
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(240, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(240)
+NEW = RNG.normal(size=(30, 2))
+KINDS = ("kmeans", "kd_tree", "random", "arrival", "column:1")
+
+
+# partitions -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(6))
+def test_every_row_has_one_expert_and_parts_are_about_equal(kind: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    experts = int(rng.integers(1, 13))
+    x = rng.normal(size=(int(rng.integers(60, 400)), 2)) ** 3
+    found, rows = parts(kind, x, experts, seed=seed)
+    assert sorted(np.concatenate(rows)) == list(range(len(x)))
+    assert all((np.diff(r) > 0).all() for r in rows)
+    sizes = [len(r) for r in rows]
+    assert min(sizes) > 0
+    assert max(sizes) <= 2 * max(1, round(len(x) / experts))
+    if kind in ("random", "arrival", "kd_tree"):
+        assert max(sizes) - min(sizes) <= (1 if kind != "kd_tree" else 2 + experts)
+    again = parts(kind, x, experts, seed=seed)[1]
+    assert all((a == b).all() for a, b in zip(rows, again, strict=True))
+
+
+def test_another_seed_deals_otherwise_and_pieces_differ() -> None:
+    deal = Random(4, 0)
+    assert (deal.assign(X, 0) != deal.assign(X, 1)).any()
+    assert (Random(4, 1).assign(X) != deal.assign(X)).any()
+    assert sorted(np.bincount(deal.assign(X[:10]))) == [2, 2, 3, 3]
+
+
+def test_places_are_measured_in_length_scales() -> None:
+    x = RNG.uniform(0, 1, (400, 2))
+    for kind in ("kmeans", "kd_tree"):
+        rows = parts(kind, x, 4, unit=np.array([1e-3, 1e3]))[1]  # the second column parts nobody
+        spans = sorted((float(x[r, 0].min()), float(x[r, 0].max())) for r in rows)
+        assert all(low[1] <= high[0] for low, high in zip(spans[:-1], spans[1:], strict=True))
+
+
+def test_rows_of_one_value_stay_together() -> None:
+    x = np.stack([RNG.integers(0, 9, 300).astype(float), RNG.normal(size=300)], axis=1)
+    rows = parts("column:0", x, 3, even=False)[1]
+    assert len(set.union(*(set(x[r, 0]) for r in rows))) == sum(len(set(x[r, 0])) for r in rows) == 9
+    assert parts("column:city", x, 3, names=["city", "age"])[1][0].tolist() == rows[0].tolist()
+
+
+def test_equal_rows_and_wild_columns_are_parted_all_the_same() -> None:
+    for x in (np.zeros((50, 1)), np.repeat(RNG.normal(size=(5, 2)), 20, axis=0)):
+        rows = parts("kd_tree", x, 4)[1]
+        assert sorted(np.concatenate(rows)) == list(range(len(x)))
+        assert max(map(len, rows)) <= 2 * round(len(x) / 4)
+    with pytest.raises(CovaryError, match="only 5 rows differ for 8 experts; ask for fewer"):
+        parts("kmeans", np.repeat(RNG.normal(size=(5, 2)), 20, axis=0), 8)
+
+
+def test_a_partition_tells_whose_a_new_input_is() -> None:
+    for kind in ("kmeans", "kd_tree", "column:0"):
+        found = splitter(kind, X, 5)
+        whose = found.assign(NEW)
+        assert whose.min() >= 0
+        assert whose.max() < 5
+        assert (found.assign(X[:7]) == found.assign(X)[:7]).all()
+
+
+# estimators -------------------------------------------------------------------------------------------------------------
+SETTINGS = [
+    Committee(4),
+    Committee(4, rule="rbcm", learning="independent"),
+    Committee(3, rule="nearest", partition="kd_tree"),
+    Committee(5, rule=GPoE("entropy"), partition="random", gram=LowRank(20)),
+    Committee(4, rule="bcm", partition="column:0"),
+]
+
+
+@pytest.mark.parametrize("committee", SETTINGS, ids=["grbcm", "independent", "nearest", "gpoe", "bcm"])
+def test_a_fit_is_saved_loaded_pickled_and_cloned(committee: Committee, tmp_path: Path) -> None:
+    model = GPRegressor("1.0 * Matern52()", method=committee, n_restarts=0, random_state=0).fit(X, Y)
+    truth = np.sin(2 * NEW[:, 0]) + NEW[:, 1]
+    assert model.score(NEW, truth) > 0.9
+    mean, std = model.predict(NEW, return_std=True)
+    model.save(tmp_path / "m.covary")
+    for other in (covary.load(tmp_path / "m.covary"), pickle.loads(pickle.dumps(model))):
+        again, bar = other.predict(NEW, return_std=True)
+        np.testing.assert_array_equal(again, mean)
+        np.testing.assert_array_equal(bar, std)
+        assert other.log_marginal_likelihood_ == model.log_marginal_likelihood_
+        assert str(other.summary()) == str(model.summary())
+    assert repr(clone(model).method) == repr(committee)
+    assert model.method_.name == "committee"
+    before = model.predict(NEW)
+    model.update(NEW[:5], truth[:5])
+    assert model.posterior_.bound.rows == 245
+    assert np.abs(model.predict(NEW[:5]) - truth[:5]).mean() < np.abs(before[:5] - truth[:5]).mean() + 0.05
+
+
+def test_classes_and_counts(tmp_path: Path) -> None:
+    two = GPClassifier(method=Committee(3, rule="rbcm"), random_state=0).fit(X, np.where(Y > 0, "up", "down"))
+    truth = np.sin(2 * NEW[:, 0]) + NEW[:, 1]
+    assert two.score(NEW, np.where(truth > 0, "up", "down")) > 0.85
+    two.save(tmp_path / "two.covary")
+    np.testing.assert_array_equal(covary.load(tmp_path / "two.covary").predict_proba(NEW), two.predict_proba(NEW))
+    three = GPClassifier(method=Committee(3), class_kernels="shared", random_state=0).fit(X, np.digitize(Y, [-1, 1]))
+    p = three.predict_proba(NEW)
+    np.testing.assert_allclose(p.sum(1), 1)
+    assert three.score(NEW, np.digitize(truth, [-1, 1])) > 0.7
+    far = three.predict_proba(np.full((1, 2), 60.0))[0]
+    assert far.max() < 0.75
+    counts = GPRegressor(likelihood="poisson", method=Committee(3, rule="bcm"), random_state=0)
+    counts.fit(X, RNG.poisson(np.exp(0.5 * Y)))
+    assert np.corrcoef(counts.predict(NEW), np.exp(0.5 * truth))[0, 1] > 0.8
+    each = GPClassifier(method=Committee(2, rule="bcm"), multi_class="one_vs_rest", random_state=0)
+    assert each.fit(X[:90], np.digitize(Y[:90], [-1, 1])).predict_proba(NEW).shape == (30, 3)
+
+
+def test_rows_are_parted_by_a_named_column() -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "station": RNG.integers(0, 4, 240)})
+    model = GPRegressor("1.0 * Matern52()", method=Committee(4, rule="bcm", partition="column:station"), n_restarts=0)
+    rows = model.fit(frame, Y).posterior_.bound.settled.rows
+    kept = model.posterior_.data.X.x[:, 1]
+    assert [len(set(kept[r])) for r in rows] == [1, 1, 1, 1]
+    with pytest.raises(CovaryError, match=r"'column:city'; name one that is there \(the columns are a, station\)"):
+        GPRegressor(method=Committee(4, partition="column:city")).fit(frame, Y)
+
+
+def test_by_name_and_with_an_executor() -> None:
+    model = GPRegressor("1.0 * Matern52()", method="committee", executor="serial", n_restarts=0).fit(X, Y)
+    assert model.posterior_.bound.experts == 1  # few rows, one expert
+    exact = GPRegressor("1.0 * Matern52()", method="exact", n_restarts=0).fit(X, Y)
+    np.testing.assert_allclose(model.predict(NEW), exact.predict(NEW), atol=0.02)
+    with pytest.raises(CovaryError, match="executor is given and the method is 'exact', which works in this process"):
+        GPRegressor(executor="serial", method="exact").fit(X, Y)
+
+
+def test_hundreds_of_experts_compile_once() -> None:
+    model = Model(GP("1.0 * Matern52(lengthscale=[1.0, 1.0])"), likelihood=Gaussian(0.1))
+    x = RNG.normal(size=(900, 2))
+    data = Data(x, x[:, 0])
+    committee = Committee(9, rule="rbcm", partition="random")
+    condition(model, data, gram=committee).predict(NEW)
+    covary.log_evidence_and_grad(model, data, gram=committee)
+    before = dict(tiles.traces)
+    for experts in (10, 11, 12):  # other numbers, other sizes of experts
+        many = committee.replace(experts=experts)
+        condition(model, data, gram=many).predict(NEW)
+        covary.log_evidence_and_grad(model, data, gram=many)
+    assert tiles.traces == before
+
+
+def test_a_search_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from covary.committee import learning
+
+    model, data = Model(GP("1.0 * Matern52()"), likelihood=Gaussian(0.1)), Data(X, Y)
+    committee, calls = Committee(4, rule="rbcm"), []
+    plain = learn(model, data, gram=committee)
+    real = learning.evidence
+
+    def dying(group: Any, *rest: Any) -> Any:
+        calls.append(group.numbers)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(group, *rest)
+
+    monkeypatch.setattr(learning, "evidence", dying)
+    with pytest.raises(KeyboardInterrupt):
+        learn(model, data, gram=committee, checkpoint=tmp_path / "kept")
+    assert list((tmp_path / "kept").iterdir())
+    again = learn(model, data, gram=committee, checkpoint=tmp_path / "kept")
+    np.testing.assert_array_equal(again.theta, plain.theta)
+    fresh = len(calls) - 2
+    calls[:] = [None] * 9  # not to die again
+    learn(model, data, gram=committee, checkpoint=tmp_path / "other")
+    assert fresh == len(calls) - 9 - 1  # what was finished was not done again
+    with pytest.raises(CovaryError, match="another problem"):
+        monkeypatch.setattr(learning, "evidence", dying)
+        calls.clear()
+        learn(model, Data(X, Y + 1), gram=committee, checkpoint=_left(tmp_path, model, data, committee, dying, calls))
+
+
+def _left(folder: Path, model: Any, data: Data, committee: Any, dying: Any, calls: list[Any]) -> Path:
+    """A folder with the work of a search that was killed."""
+    with pytest.raises(KeyboardInterrupt):
+        learn(model, data, gram=committee, checkpoint=folder / "left")
+    calls.clear()
+    return folder / "left"
+
+
+# tables on disk ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("partition", ["kd_tree", "random", "arrival"])
+def test_a_table_on_disk_is_the_same_committee(partition: str, tmp_path: Path) -> None:
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}).to_parquet(tmp_path / "t.parquet", row_group_size=70)
+    committee = Committee(4, rule="rbcm", partition=partition)
+    source = Parquet(tmp_path / "t.parquet")
+    found = GPRegressor("1.0 * Matern52()", method=committee, n_restarts=0, random_state=0).fit(source, "y")
+    frame = pd.DataFrame({"a": NEW[:, 0], "b": NEW[:, 1]})
+    assert found.score(frame, np.sin(2 * NEW[:, 0]) + NEW[:, 1]) > 0.9
+    assert found.posterior_.bound.elsewhere
+    assert found.posterior_.bound.rows == 240
+    groups = found.posterior_.bound.held.map(lambda group: group)
+    rows = np.concatenate([np.column_stack([d.X.x, d.y]) for group in groups for d in group.rows])
+    np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(np.column_stack([X, Y]), axis=0))
+    if partition == "arrival":  # then the rows of each expert are known, and so is the whole
+        model = found.model_
+        data = Data(X, Y)
+        here = condition(model, data, gram=Committee(4, rule="rbcm", partition="arrival"))
+        np.testing.assert_allclose(found.predict(frame), here.predict(NEW).f.mean, atol=1e-9)
+        assert found.posterior_.log_evidence == pytest.approx(here.log_evidence)
+
+
+def test_experts_on_disk_that_share_rows_do_not_see_them_twice(tmp_path: Path) -> None:
+    pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}).to_parquet(tmp_path / "t.parquet", row_group_size=70)
+    found = GPRegressor("1.0 * Matern52()", method=Committee(4, partition="kd_tree"), n_restarts=0, random_state=0)
+    found.fit(Parquet(tmp_path / "t.parquet"), "y")
+    bound = found.posterior_.bound
+    own = np.concatenate([d.X.x for group in bound.held.map(lambda group: group) for d in group.rows])
+    assert 20 < bound.shared.rows < 120
+    assert len(own) + bound.shared.rows == 240
+    assert not set(map(tuple, own)) & set(map(tuple, bound.shared.X.x))
+
+
+def test_small_tables_are_read_whole(tmp_path: Path) -> None:
+    pd.DataFrame({"a": X[:60, 0], "y": Y[:60]}).to_parquet(tmp_path / "t.parquet")
+    model = GPRegressor("1.0 * Matern52()").fit(Parquet(tmp_path / "t.parquet"), "y")
+    assert model.method_.name == "exact"
+    with pytest.raises(CovaryError, match="y is ndarray; give the name of the target's column"):
+        GPRegressor().fit(Parquet(tmp_path / "t.parquet"), Y)
+    with pytest.raises(CovaryError, match=r"'z'"):
+        GPRegressor().fit(Parquet(tmp_path / "t.parquet"), "z")
+
+
+# what makes no sense ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("committee", "words"),
+    [
+        (Committee(0), "experts is 0; give a whole number, one or more"),
+        (Committee(2.5), "experts is 2.5"),
+        (Committee(500), "500 experts for 240 rows; ask for no more experts than rows"),
+        (Committee(3, rule="vote"), "rule is 'vote'; choose one of 'poe', 'gpoe', 'bcm', 'rbcm', 'grbcm', 'nearest'"),
+        (Committee(3, partition="heaps"), "partition is 'heaps'; choose one of"),
+        (Committee(3, partition="column:7"), "partition is 'column:7'; name one that is there"),
+        (Committee(3, learning="fast"), "learning is 'fast'; choose one of 'levels', 'full', 'stochastic', 'independent'"),
+        (Committee(3, rule="nearest", partition="random"), "part the rows by place"),
+        (Committee(3, learning="independent"), "use rule='rbcm', or learn them together"),
+        (Committee(3, gram=Committee(2)), "the gram of an expert is a committee"),
+        (Committee(3, executor=7), "executor"),
+    ],
+)
+def test_bad_settings_are_refused_before_any_work(committee: Committee, words: str) -> None:
+    with pytest.raises(CovaryError) as caught:
+        GPRegressor(method=committee).fit(X, Y)
+    assert words in str(caught.value)
+
+
+def test_models_that_experts_cannot_share_are_refused() -> None:
+    basis = Model(GP("Matern52()", basis=Basis(lambda x: x)), likelihood=Gaussian(0.1))
+    with pytest.raises(CovaryError, match="explicit basis functions, whose weights experts cannot share"):
+        condition(basis, Data(X, Y), gram=Committee(2))
+    basis = Model(GP("Matern52()"), likelihood=Gaussian(0.1))
+    with pytest.raises(CovaryError, match="the inference is SVGP"):
+        condition(basis, Data(X, Y), inference=SVGP(), gram=Committee(2))
+    with pytest.raises(CovaryError, match="an objective or tied parameters"):
+        learn(basis, Data(X, Y), gram=Committee(2), objective=lambda m, d: 0.0)
+    with pytest.raises(CovaryError, match="needs to know where the experts are"):
+        combine("nearest", [Spread(np.zeros(1), np.ones(1))], Spread(np.zeros(1), np.ones(1)))
+    with pytest.raises(CovaryError, match="said is empty"):
+        combine("poe", [], Spread(np.zeros(1), np.ones(1)))
+
+
+def test_what_a_committee_cannot_say() -> None:
+    post = condition(Model(GP("Matern52()"), likelihood=Gaussian(0.1)), Data(X, Y), gram=Committee(3, rule="rbcm"))
+    with pytest.raises(CovaryError, match="RBCM says nothing of several inputs jointly; use rule='bcm'"):
+        post.covariance(NEW)
+    with pytest.raises(CovaryError, match="a committee has no one matrix"):
+        post.factor.diag_inverse()
+    joint = condition(post.model, post.data, gram=Committee(3, rule="bcm"))
+    assert joint.sample(NEW[:4], 3, key=0).shape == (3, 4)
