@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from covary import GP, Data, Model, condition, learn, log_evidence, log_evidence_and_grad
 from covary.committee import BCM, GRBCM, RBCM, RULES, Committee, GPoE, PoE, combine, entropy_drop, joint_bcm
+from covary.committee.left_out import left_out
+from covary.committee.settings import posterior as posterior_of
 from covary.gram import LowRank
-from covary.inference import EP, Laplace
+from covary.inference import EP, Exact, Laplace
 from covary.likelihoods import Bernoulli, Gaussian, Poisson, Softmax
 from covary.means import Constant
 from covary.parameters import Packing
@@ -287,6 +290,25 @@ def test_joint_committee_machine_on_a_block() -> None:
     assert np.abs(np.diagonal(covariance) - np.diagonal(exact)).mean() < np.abs(alone - np.diagonal(exact)).mean()
 
 
+# rows left out ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("rule", ["poe", "gpoe", "bcm", "rbcm", "grbcm", "nearest"])
+def test_a_row_left_out_is_what_a_committee_without_it_says(rule: str) -> None:
+    post, rows, shared = parted(rule, 4)
+    found, said = left_out(post)
+    assert sorted(found) == sorted(np.concatenate(rows))
+    settled = post.bound.settled
+    for i in found[::9]:
+        less = replace(settled, rows=[r[r != i] for r in rows])
+        other = post.bound.held  # the same experts, one of them without the row
+        committee = Committee(4, rule=rule).replace(settled=less)
+        without = posterior_of(committee, MODEL, MODEL, DATA, committee.held(DATA), less.common(DATA), Exact())
+        expected = without.predict(X[i : i + 1]).f
+        where = int(np.flatnonzero(found == i)[0])
+        np.testing.assert_allclose(said.mean[where], expected.mean[0], rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(said.variance[where], expected.variance[0], rtol=1e-6)
+        assert other.total == 60 - (0 if shared is None else len(shared))
+
+
 # learning ------------------------------------------------------------------------------------------------------------------
 def test_evidence_and_slopes_are_those_of_a_block_diagonal_covariance() -> None:
     settled, _ = Committee(4, rule="rbcm").prepare(MODEL, DATA)
@@ -350,7 +372,7 @@ def test_independent_experts_are_the_printed_algorithm() -> None:
     assert fit.value >= sum(height(X[r], Y[r]) for r in rows)
 
 
-# several latent functions ------------------------------------------------------------------------------------------------------
+# several latent functions ---------------------------------------------------------------------------------------------------
 def test_several_latent_functions_that_do_not_mix_are_each_a_committee_of_its_own() -> None:
     rng = np.random.default_rng(2)
     prior = Spread(np.zeros((4, 3)), np.tile(np.diag([1.0, 1.0, 1.0]), (4, 1, 1)))

@@ -111,20 +111,24 @@ class CommitteeBound(AbstractBound):
 
     def _groups(self, function: Any, *arguments: Any) -> list[Any]:
         """A function of every group of experts, in their order; with the posteriors that were kept, in this process."""
-        kept = self._posteriors()
+        kept = self.posteriors()
         if kept is None:
             return self.held.map(function, self.models, self.recipe, *arguments)
         groups = self.held.map(same)
         pairs = zip(groups, kept, strict=True)
         return [function(group, self.models, self.recipe, *arguments, kept=own) for group, own in pairs]
 
-    def _posteriors(self) -> list[list[Posterior]] | None:
+    def posteriors(self) -> list[list[Posterior]] | None:
         """The posterior of every expert, kept where the work is done here and they fit into memory."""
         if self._kept is None:
             if not isinstance(self.held.executor, Serial) or 8 * self.held.experts * self.width**2 > KEPT * free_memory():
                 return None
             self._kept = self.held.map(experts, self.models, self.recipe, self.shared)
         return self._kept
+
+    def experts_of(self, group: Any) -> list[Posterior]:
+        """The posteriors of a group, found here."""
+        return experts(group, self.models, self.recipe, self.shared)
 
     def opinions(self, X: Inputs) -> Sums:
         """What all experts say of new inputs together, as sums that a larger committee may add to its own."""

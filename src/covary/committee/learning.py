@@ -29,7 +29,7 @@ from covary.selection.journal import fingerprint
 from covary.selection.learn import Learned, learn
 from covary.selection.levels import GAIN
 from covary.selection.problem import Objective, difference_hessian
-from covary.selection.progress import Tracker
+from covary.selection.progress import Tracker, counting
 from covary.selection.search import Peak, refine
 
 SAMPLE = 2000  # rows on which a search begins
@@ -87,8 +87,8 @@ def _shared(coarse: Learned, held: Held, recipe: Recipe, committee: Any, clock: 
     below, total = problem.data.rows, held.total
     on_sample = problem.at(problem.data, coarse.gram)
     lower, upper = problem.box
-    if clock.over():
-        return coarse
+    if clock.over() or any(start.status == "interrupted" for start in coarse.restarts):
+        return replace(coarse, gram=committee, recipe=committee.replace(settled=None))
     H = difference_hessian(on_sample, coarse.theta, step=1e-2)
     order = np.random.default_rng([key, 1]).permutation(len(held.rows))
     sizes = _sizes(total, committee.learning)
@@ -169,7 +169,8 @@ def summed(
     """Minus (the sum over batches, scaled up to all rows, plus log priors): what a search minimises."""
 
     def function(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        found = held.map(evidence, packing, recipe, theta, which=which, key=f"evidence-{fingerprint(theta, packing.names())}")
+        key = f"evidence-{fingerprint(theta, packing.names())}"
+        found = held.map(evidence, packing, recipe, theta, which=which, key=key, note=counting("learning"))
         value, slope = 0.0, np.zeros(packing.size)
         for part, gradient in found:  # in the order of the experts, whoever came first
             value, slope = value + part, slope + gradient
@@ -223,7 +224,8 @@ def independent(coarse: Learned, held: Held, recipe: Recipe, committee: Any, *, 
     the precision of the prior is averaged over the experts (:class:`covary.committee.rules.Sums`).
     """
     began = time.monotonic()
-    groups = held.map(learned, coarse.model, recipe, priors, 0, key, key=f"own-{fingerprint(coarse.theta)}")
+    own = f"own-{fingerprint(coarse.theta)}"
+    groups = held.map(learned, coarse.model, recipe, priors, 0, key, key=own, note=counting("learning"))
     found = [one for group in groups for one in group]
     ends = {status for _, _, status in found}
     return replace(

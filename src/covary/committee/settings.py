@@ -27,6 +27,7 @@ from covary.inference.svgp import SVGP
 from covary.likelihoods.gaussian import Gaussian
 from covary.posterior import Posterior
 from covary.selection.learn import Learned
+from covary.selection.progress import counting
 
 ROWS = 1000  # of an expert, if nobody says how many experts there are to be
 LEARNING = ("levels", "full", "stochastic", "independent")
@@ -139,7 +140,8 @@ class Committee(AbstractGram):
         if self.table is not None:
             shared = rule.common and M > 1
             where = as_executor(self.executor)
-            return self.replace(settled=self.table.deal(where, self.partition, M, x, unit=unit, seed=key, shared=shared)), data
+            asked: Any = {"unit": unit, "seed": key, "shared": shared, "note": counting("sorting rows")}
+            return self.replace(settled=self.table.deal(where, self.partition, M, x, **asked)), data
         if not rule.common or M == 1:
             splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, even=not rule.local)
             return self.replace(settled=Experts(rows, None, splitter)), data
@@ -220,7 +222,7 @@ def posterior(
     """
     rule, recipe = committee.combined, Recipe(inference, committee.gram)
     bound = CommitteeBound(rule, model, models, held, recipe, common, data.X, committee.settled)
-    found = held.map(heights, models, recipe, common)
+    found = held.map(heights, models, recipe, common, note=counting("conditioning"))
     values = [value for group, _ in found for value in group]
     ends = [status for _, group in found for status in group]
     base = 0.0 if bound.common is None else bound.common.log_evidence
