@@ -11,6 +11,7 @@ import pytest
 
 from covary import GP, Data, Model, condition, log_evidence, log_evidence_and_grad
 from covary._checks import CovaryError
+from covary.committee import Committee
 from covary.gram import Dense, LowRank, Markov, Vecchia
 from covary.inference import EP, SVGP, Exact, Laplace
 from covary.kernels import Matern52
@@ -56,6 +57,7 @@ GRAMS: dict[str, Any] = {
     "VFE": LowRank(X, rule="vfe", jitter=0.0),
     "Vecchia": Vecchia(19),
     "Markov": Markov(),
+    "Committee": Committee(1, rule="bcm"),
 }
 INPUTS = {"Markov": X[:, :1]}  # one column
 
@@ -66,6 +68,7 @@ VFE_ONLY = "rule 'vfe' goes with a Gaussian likelihood only"
 SIGNED = "site precisions are negative"
 ONE_FUNCTION = "are not supported; use gram=Dense()"
 NO_SITES = "are not supported; use gram=LowRank(...) or Dense()"
+SINGLE = [g for g in GRAMS if g not in ("Dense", "Committee")]  # grams for one latent function
 REFUSED = {
     **{(lik, inf, "VFE"): VFE_ONLY for lik in LIKELIHOODS for inf in ("Laplace", "EP")},
     **{(lik, "Exact", g): NO_EXACT for lik in LIKELIHOODS if lik != "Gaussian" for g in GRAMS},
@@ -73,7 +76,12 @@ REFUSED = {
     **{(lik, inf, "Vecchia"): NO_SITES for lik in LIKELIHOODS for inf in ("Laplace", "EP") if lik != "DoubleExponential"},
     ("DoubleExponential", "EP", "Vecchia"): NO_SITES,
     **{(lik, "EP", g): MANY for lik in ("Softmax", "HeteroscedasticGaussian") for g in GRAMS},
-    **{(lik, "Laplace", g): ONE_FUNCTION for lik in ("Softmax", "HeteroscedasticGaussian") for g in GRAMS if g != "Dense"},
+    **{
+        (lik, "Laplace", g): ONE_FUNCTION
+        for lik in ("Softmax", "HeteroscedasticGaussian")
+        for g in GRAMS
+        if g not in ("Dense", "Committee")
+    },
     **{("StudentT", inf, g): SIGNED for inf in ("Laplace", "EP") for g in ("FITC", "Markov")},
 }
 WORKING = [(lik, inf, "Dense") for lik in LIKELIHOODS for inf in INFERENCES if (lik, inf, "Dense") not in REFUSED]
