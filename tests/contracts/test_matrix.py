@@ -76,12 +76,7 @@ REFUSED = {
     **{(lik, inf, "Vecchia"): NO_SITES for lik in LIKELIHOODS for inf in ("Laplace", "EP") if lik != "DoubleExponential"},
     ("DoubleExponential", "EP", "Vecchia"): NO_SITES,
     **{(lik, "EP", g): MANY for lik in ("Softmax", "HeteroscedasticGaussian") for g in GRAMS},
-    **{
-        (lik, "Laplace", g): ONE_FUNCTION
-        for lik in ("Softmax", "HeteroscedasticGaussian")
-        for g in GRAMS
-        if g not in ("Dense", "Committee")
-    },
+    **{(lik, "Laplace", g): ONE_FUNCTION for lik in ("Softmax", "HeteroscedasticGaussian") for g in SINGLE},
     **{("StudentT", inf, g): SIGNED for inf in ("Laplace", "EP") for g in ("FITC", "Markov")},
 }
 WORKING = [(lik, inf, "Dense") for lik in LIKELIHOODS for inf in INFERENCES if (lik, inf, "Dense") not in REFUSED]
