@@ -1,4 +1,4 @@
-"""Makes ``laws`` importable from every test, so that the families' tables are shared, and finds published data sets."""
+"""Makes ``laws`` and ``unit`` importable from every test, shares compiled code, and finds published data sets."""
 
 import os
 import sys
@@ -7,6 +7,17 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+pytest.register_assert_rewrite("laws.rows_likelihoods")
+
+# Most of the time of the tests is the compiler's. What one worker, or a process that a test starts, has compiled, the others
+# read: the key is the code itself with the compiler's version and flags. It is kept in the environment the tests run in.
+COMPILED = {
+    "JAX_COMPILATION_CACHE_DIR": str(Path(sys.prefix) / "compiled_by_tests"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
+if sys.prefix != sys.base_prefix and "JAX_COMPILATION_CACHE_DIR" not in os.environ and "jax" not in sys.modules:
+    os.environ.update(COMPILED)
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,11 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 
 from browser.driver import ENTER, TAB, Browser, browser, install
 from covary import GPClassifier, GPRegressor
+from covary.plots.style import COLOURS, ON_DARK
 
 mpl.use("Agg")
 
@@ -48,6 +50,20 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     labels = np.array(["low", "mid", "high"])[np.digitize(y, [-0.5, 0.5])]
     model: Any = GPClassifier("4.0 * Matern52()").fit(x.iloc[:, :2], labels)
     return made | {"classification": model.report(folder / "classification.html")}
+
+
+def test_a_dark_page_has_colours_of_its_own(window: Browser, pages: dict[str, Path]) -> None:
+    """Every line in a colour of the palette takes its counterpart; a map of classes stays on white."""
+    for dark, wanted in ((False, COLOURS), (True, tuple(ON_DARK.values()))):
+        window.look(pages["classification"], width=1400, dark=dark)
+        for light, shown in zip(COLOURS[:3], wanted, strict=False):
+            find = f"figure:not(.paper) svg path[style*='stroke: {light.lower()}']"
+            script = f'return [...document.querySelectorAll("{find}")].map(e => getComputedStyle(e).stroke)'
+            found = window.run(script)
+            r, g, b = (round(255 * part) for part in to_rgb(shown))
+            assert set(found) == {f"rgb({r}, {g}, {b})"}
+        paper = window.run("return getComputedStyle(document.querySelector('figure.paper svg')).backgroundColor")
+        assert paper == ("rgb(255, 255, 255)" if dark else "rgba(0, 0, 0, 0)")
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -52,7 +52,8 @@ def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:
     assert call("info", "-", stdin=b"a,b\n").exit_code == 0  # a header alone is worth a look
     assert "there is no file" in error(call("info", "none.csv"), 3)
     assert "there is no file" in error(call("info", "none.covary"), 4)
-    assert "is a folder" in error(call("info", tmp_path), 3)
+    (tmp_path / "empty").mkdir()
+    assert "is a folder without Parquet files" in error(call("info", tmp_path / "empty"), 3)
 
 
 def test_a_model(call: Call, tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
-"""Laws that every likelihood obeys, over a table of members; the authors of new ones add a row."""
+"""Laws that every likelihood obeys, over the table of likelihoods: log p, its slopes, and times a Gaussian."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,147 +11,27 @@ import pytest
 from scipy import integrate, special, stats
 
 from covary import likelihoods as lk
-from covary._checks import CovaryError
 from covary.likelihoods import AbstractLikelihood
 from covary.likelihoods.base import Tilted
 from covary.parameters import parameters, positive
-
-
-@dataclass(frozen=True)
-class Row:
-    """A likelihood, observations it may meet, and log p(y | f) by other means (of y, size and one latent value)."""
-
-    id: str
-    likelihood: Any
-    y: np.ndarray
-    reference: Callable[[Any, Any, Any], Any]
-
-    @property
-    def size(self) -> np.ndarray:
-        return self.y[:, 1] if self.y.ndim == 2 else np.ones(len(self.y))
-
-    @property
-    def value(self) -> np.ndarray:
-        return self.y[:, 0] if self.y.ndim == 2 else self.y
-
-    def given(self, rows: int) -> np.ndarray | None:
-        """The first size, for so many new observations; None where there are none."""
-        return np.full(rows, self.size[0]) if self.y.ndim == 2 else None
-
-
-def softplus(f: Any) -> Any:
-    return np.log1p(np.exp(f))
-
-
-def ordinal(thresholds: np.ndarray) -> Callable[..., Any]:
-    b = np.concatenate([[-np.inf], thresholds, [np.inf]])
-
-    def log_prob(y: Any, n: Any, f: Any) -> Any:
-        j = np.asarray(y).astype(int)
-        return np.log(np.abs(np.where(f < b[j], stats.norm.sf(b[j] - f) - stats.norm.sf(b[j + 1] - f),
-                                      stats.norm.cdf(b[j + 1] - f) - stats.norm.cdf(b[j] - f))))  # fmt: skip
-
-    return log_prob
-
-
-def nbinom(alpha: float, rate: Callable[[Any], Any]) -> Callable[..., Any]:
-    return lambda y, n, f: stats.nbinom.logpmf(y, 1 / alpha, 1 / (1 + alpha * n * rate(f)))
-
-
-NUMBERS = np.array([-1.3, 0.4, 3.0])
-COUNTS = np.array([0.0, 1.0, 7.0])
-SIZED = np.array([[0.0, 0.5], [3.0, 2.0], [40.0, 10.0]])
-TRIALS = np.array([[0.0, 3.0], [7.0, 10.0], [40.0, 40.0]])
-AMOUNTS = np.array([0.05, 1.0, 6.0])
-LABELS = np.array([0.0, 1.0])
-LEVELS = np.arange(4.0)
-UNEVEN = np.array([-0.4, -0.35, 2.65])
-
-TABLE = [
-    Row("gaussian", lk.Gaussian(0.3), NUMBERS, lambda y, n, f: stats.norm.logpdf(y, f, np.sqrt(0.3))),
-    Row("logit", lk.Bernoulli("logit"), LABELS, lambda y, n, f: stats.logistic.logcdf((2 * y - 1) * f)),
-    Row("probit", lk.Bernoulli("probit"), LABELS, lambda y, n, f: stats.norm.logcdf((2 * y - 1) * f)),
-    Row("t-4", lk.StudentT(0.5), NUMBERS, lambda y, n, f: stats.t.logpdf(y, 4.0, f, 0.5)),
-    Row("t-1", lk.StudentT(0.05, degrees=1.0), NUMBERS, lambda y, n, f: stats.cauchy.logpdf(y, f, 0.05)),
-    Row("t-1e9", lk.StudentT(0.8, degrees=1e9), NUMBERS, lambda y, n, f: stats.norm.logpdf(y, f, 0.8)),
-    Row("laplace", lk.DoubleExponential(0.7), NUMBERS, lambda y, n, f: stats.laplace.logpdf(y, f, 0.7)),
-    Row("laplace-sharp", lk.DoubleExponential(0.02), NUMBERS, lambda y, n, f: stats.laplace.logpdf(y, f, 0.02)),
-    Row("poisson", lk.Poisson(), COUNTS, lambda y, n, f: stats.poisson.logpmf(y, np.exp(f))),
-    Row("poisson-sized", lk.Poisson(), SIZED, lambda y, n, f: stats.poisson.logpmf(y, n * np.exp(f))),
-    Row("poisson-softplus", lk.Poisson("softplus"), SIZED, lambda y, n, f: stats.poisson.logpmf(y, n * softplus(f))),
-    Row("poisson-square", lk.Poisson("square"), SIZED, lambda y, n, f: stats.poisson.logpmf(y, n * f * f)),
-    Row("negative-binomial", lk.NegativeBinomial(0.4), COUNTS, nbinom(0.4, np.exp)),
-    Row("negative-binomial-sized", lk.NegativeBinomial(0.02), SIZED, nbinom(0.02, np.exp)),
-    Row("negative-binomial-softplus", lk.NegativeBinomial(2.0, link="softplus"), SIZED, nbinom(2.0, softplus)),
-    Row("binomial", lk.Binomial(), TRIALS, lambda y, n, f: stats.binom.logpmf(y, n, special.expit(f))),
-    Row("binomial-probit", lk.Binomial("probit"), TRIALS, lambda y, n, f: stats.binom.logpmf(y, n, stats.norm.cdf(f))),
-    Row("binomial-one", lk.Binomial(), LABELS, lambda y, n, f: stats.bernoulli.logpmf(y, special.expit(f))),
-    Row("gamma-1", lk.Gamma(), AMOUNTS, lambda y, n, f: stats.expon.logpdf(y, scale=np.exp(f))),
-    Row("gamma-20", lk.Gamma(20.0), AMOUNTS, lambda y, n, f: stats.gamma.logpdf(y, 20.0, scale=np.exp(f) / 20.0)),
-    Row("gamma-softplus", lk.Gamma(3.0, link="softplus"), AMOUNTS,
-        lambda y, n, f: stats.gamma.logpdf(y, 3.0, scale=softplus(f) / 3.0)),
-    Row("ordinal-4", lk.Ordinal.of(4), LEVELS, ordinal(np.array([-1.0, 0.0, 1.0]))),
-    Row("ordinal-uneven", lk.Ordinal(-0.4, gaps=[0.05, 3.0]), LEVELS, ordinal(UNEVEN)),
-]  # fmt: skip
-ROWS = [pytest.param(row, id=row.id) for row in TABLE]
-SMOOTH = [pytest.param(row, id=row.id) for row in TABLE if not isinstance(row.likelihood, lk.DoubleExponential)]
-LEARNED = [pytest.param(row, id=row.id) for row in TABLE if parameters(row.likelihood)]
-LATENT = np.array([-6.3, -2.1, -0.8, -0.11, 0.13, 0.9, 2.7, 5.2])
-CAVITIES = [(0.2, 1.0), (0.6, 1e-4), (-2.0, 0.05), (1.0, 25.0), (-0.5, 1e4), (6.0, 0.3), (-9.0, 4.0), (40.0, 16.0)]
-
-
-def crossed(row: Row, f: np.ndarray = LATENT) -> tuple[np.ndarray, np.ndarray]:
-    """Every observation with every latent value."""
-    return np.repeat(row.y, len(f), axis=0), np.tile(f, len(row.y))
-
-
-def dense(row: Row, log_g: Callable[[np.ndarray], np.ndarray], low: float, high: float, *hints: float) -> tuple[Any, Any]:
-    """Very many nodes between low and high, and log weights, refined around the hints and the peak of exp(log_g)."""
-    wide = high - low
-    places = [h for h in hints if low < h < high]
-    grid = np.unique(np.concatenate([np.linspace(low, high, 401), *(p + np.linspace(-1, 1, 201) * wide / 200 for p in places)]))
-    for _ in range(3):
-        grid = np.clip(grid, low, high)
-        top = grid[np.argmax(log_g(grid))]
-        grid = top + np.linspace(-1, 1, 401) * wide
-        wide = wide / 100
-    away = np.geomspace(1e-9, 1.0, 150) * (high - low)
-    marks = [np.linspace(low, high, 300)] + [p + s * away for p in (*places, top) for s in (-1, 1)]
-    marks = np.unique(np.clip(np.concatenate([*marks, places, [top]]), low, high))
-    x, w = np.polynomial.legendre.leggauss(10)
-    f = (marks[:-1, None] + np.diff(marks)[:, None] * (x + 1) / 2).ravel()
-    return f, np.log((np.diff(marks)[:, None] * w / 2).ravel())
-
-
-def log_prob(row: Row, i: int, f: np.ndarray) -> np.ndarray:
-    """log p(y_i | f) for many latent values: a member's own, which is compared with the formula; a user's by the formula."""
-    if type(row.likelihood).log_probs is not AbstractLikelihood.log_probs:
-        return row.likelihood.log_probs(row.y[i : i + 1], f[None, :])[0]
-    with np.errstate(all="ignore"):
-        return np.nan_to_num(row.reference(row.value[i], row.size[i], f), nan=-np.inf, neginf=-np.inf)
-
-
-def brute(row: Row, i: int, mean: float, variance: float, power: float = 1.0) -> tuple[float, float, float]:
-    """log Z, mean and variance of p(y_i | f)^power N(f), without the library's quadrature."""
-    sd = np.sqrt(variance)
-
-    def log_g(f: np.ndarray) -> np.ndarray:
-        return power * log_prob(row, i, f) - 0.5 * ((f - mean) / sd) ** 2
-
-    f, log_w = dense(row, log_g, mean - 45 * sd, mean + 45 * sd, float(row.value[i]), 0.0)
-    terms = log_g(f) + log_w
-    log_z = special.logsumexp(terms)
-    share = np.exp(terms - log_z)
-    centre = (share * f).sum()
-    return log_z - 0.5 * np.log(2 * np.pi * variance), centre, (share * (f - centre) ** 2).sum()
-
-
-def averaging(mean: float, variance: float, *hints: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights over N(mean, variance), refined around the hints."""
-    sd = np.sqrt(variance)
-    f, log_w = dense(TABLE[0], lambda f: -0.5 * ((f - mean) / sd) ** 2, mean - 16 * sd, mean + 16 * sd, *hints)
-    w = np.exp(log_w - 0.5 * ((f - mean) / sd) ** 2)
-    return f, w / w.sum()
+from laws.rows_likelihoods import (
+    AMOUNTS,
+    CAVITIES,
+    COUNTS,
+    LATENT,
+    LEARNED,
+    NUMBERS,
+    ROWS,
+    SMOOTH,
+    TABLE,
+    Row,
+    averaging,
+    brute,
+    check_samples,
+    compare_slopes,
+    crossed,
+    log_prob,
+)
 
 
 def test_every_exported_likelihood_has_a_row():
@@ -255,22 +133,6 @@ def test_tilted_pull_is_the_slope_over_the_parameters(row: Row, power: float | N
     compare_slopes(row.likelihood, found, lambda m: float(bar @ m.tilted(y, mean, variance, each).log_z), 1e-6)
 
 
-def compare_slopes(likelihood: Any, gradient: Any, total: Callable[[Any], float], near: float) -> None:
-    """A gradient of the likelihood's shape against central differences of a function of it."""
-    slopes = parameters(gradient)
-    assert list(slopes) == list(parameters(likelihood))
-    for name, parameter in parameters(likelihood).items():
-        value = np.asarray(parameter.value)
-        for k in range(value.size):
-            step = np.zeros(value.size)
-            step[k] = 1e-4 * max(abs(value.ravel()[k]), 0.05)
-            step = step.reshape(value.shape)
-            ends = [total(likelihood.replace(**{name: value + s * step})) for s in (-2, -1, 1, 2)]
-            expected = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * step.sum())
-            size = np.max(np.abs(ends)) / (abs(value.ravel()[k]) + 0.05)
-            np.testing.assert_allclose(np.ravel(slopes[name].value)[k], expected, rtol=near, atol=near * (1e-3 + size))
-
-
 # times a Gaussian -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("row", ROWS)
 @pytest.mark.parametrize("power", [None, 0.5, 2.0])
@@ -323,156 +185,6 @@ def test_expected_log_prob_is_an_integral(row: Row):
             expected.append(w @ log_prob(row, i, f))
         found = row.likelihood.expected_log_prob(row.y, np.full(len(row.y), mean), np.full(len(row.y), variance))
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-
-
-# a new observation ------------------------------------------------------------------------------------------------------
-def outcomes(row: Row, f: float) -> tuple[np.ndarray, np.ndarray]:
-    """Observations and their probabilities at one latent value, from log p by other means."""
-    size = float(row.size[0])
-    kind = row.likelihood.support
-    if isinstance(row.likelihood, lk.Binomial):
-        y = np.arange(size + 1)
-    elif kind == "labels":
-        y = row.y
-    elif kind == "counts":
-        y = np.arange(4000.0)
-    else:
-        x, w = np.polynomial.legendre.leggauss(12)
-        marks = np.unique(np.concatenate([-np.geomspace(1e-9, 1e9, 600), [0.0], np.geomspace(1e-9, 1e9, 600)]))
-        y = (marks[:-1, None] + np.diff(marks)[:, None] * (x + 1) / 2).ravel()
-        w = (np.diff(marks)[:, None] * w / 2).ravel()
-        y, w = (y[y > 0], w[y > 0]) if kind == "positive" else (y + f, w)
-        return y, w * np.exp(row.reference(y, size, f))
-    return y, np.exp(row.reference(y, size, f))
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_probabilities_add_up_and_have_the_moments_and_the_cdf(row: Row):
-    f = np.array([-1.7, 0.3, 1.9])
-    found, size = row.likelihood.moments(f, row.given(3)), row.given(1)
-    for k, value in enumerate(f):
-        y, p = outcomes(row, value)
-        np.testing.assert_allclose(p.sum(), 1.0, rtol=1e-8)
-        if not row.id.startswith("t-1") or row.id == "t-1e9":
-            mean = p @ y
-            np.testing.assert_allclose(found.mean[k], mean, rtol=1e-8, atol=1e-10)
-            np.testing.assert_allclose(found.variance[k], p @ (y - mean) ** 2, rtol=1e-6)
-        for t in np.array([-0.5, 0.0, 0.5, 1.0, 2.0, 3.7]) + (value if row.likelihood.support == "real" else 0.0):
-            np.testing.assert_allclose(
-                row.likelihood.cdf(np.array([t]), np.array([value]), size)[0],
-                p[y <= t].sum(),
-                atol=2e-3 if len(y) > 4000 else 1e-9,
-            )
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_samples_have_the_moments_and_the_cdf(row: Row):
-    check_samples(row, 20_000)
-
-
-def check_samples(row: Row, n: int) -> None:
-    for value in (-1.1, 0.8):
-        f = np.full(n, value)
-        y = row.likelihood.sample(f, np.random.default_rng(7), row.given(n))
-        assert y.shape == (n,)
-        assert y.dtype == np.float64
-        found = row.likelihood.moments(f[:1], row.given(1))
-        if np.isfinite(found.variance[0]):
-            np.testing.assert_allclose(y.mean(), found.mean[0], atol=5 * np.sqrt(found.variance[0] / n) + 1e-12)
-        at = np.quantile(y, np.linspace(0.02, 0.98, 25), method="inverted_cdf")
-        share = (y[None, :] <= at[:, None]).mean(1)
-        cdf = row.likelihood.cdf(at, np.full(25, value), row.given(25))
-        assert np.abs(share - cdf).max() < np.sqrt(np.log(2 / 1e-6) / (2 * n))
-    many = row.likelihood.sample(np.zeros((3, 4)), np.random.default_rng(0), row.given(4))
-    assert many.shape == (3, 4)
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_predictions_are_averages_over_the_latent_value(row: Row):
-    one = np.ones(1)
-    for mean, variance in [(0.3, 0.5), (-1.0, 4.0), (1.2, 1e-4), (0.0, 9.0)]:
-        m, v, size = mean * one, variance * one, row.given(1)
-        f, w = averaging(mean, variance, 0.0)
-        given = row.likelihood.moments(f, row.given(len(f)))
-        centre = w @ given.mean
-        found = row.likelihood.predictive(m, v, size)
-        np.testing.assert_allclose(found.mean[0], centre, rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(found.variance[0], w @ (given.variance + (given.mean - centre) ** 2), rtol=1e-6)
-        for i in range(len(row.y)):
-            log_p = row.likelihood.predictive_log_prob(row.y[i : i + 1], m, v)
-            np.testing.assert_allclose(log_p, brute(row, i, mean, variance)[0], rtol=1e-8, atol=1e-8)
-
-
-@pytest.mark.parametrize("row", ROWS)
-def test_predictive_quantiles_invert_the_averaged_cdf(row: Row):
-    """Narrow and wide latent values, also far wider than the step of P(Y ≤ y | f)."""
-    likelihood, cases = row.likelihood, np.array([(0.3, 0.5), (1.2, 1e-4), (-0.5, 9.0)])
-    near = 1e-3 if type(likelihood).predictive_cdf is AbstractLikelihood.predictive_cdf else 1e-7
-
-    def cdf(t: float, mean: float, variance: float) -> float:
-        root = float(np.sqrt(max(t, 0.0)))
-        f, w = averaging(mean, variance, t, 0.0, float(np.log(max(t, 0.0) + 0.5)), float(np.log(max(t, 1e-9))), root, -root)
-        return float(w @ likelihood.cdf(np.full(len(f), t), f, row.given(len(f))))
-
-    for p in (0.05, 0.5, 0.9):
-        found = likelihood.predictive_quantile(p, *cases.T, row.given(3))
-        np.testing.assert_allclose(likelihood.predictive_cdf(found, *cases.T, row.given(3)) >= p - 1e-9, True)
-        for y, (mean, variance) in zip(found, cases, strict=True):
-            if likelihood.support in ("counts", "labels"):
-                assert cdf(y, mean, variance) >= p - near
-                assert cdf(y - 1, mean, variance) < p + near
-            else:
-                np.testing.assert_allclose(cdf(y, mean, variance), p, atol=near)
-
-
-# at the doors -----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("row", ROWS)
-def test_typical_observations_pass_and_give_scales(row: Row):
-    row.likelihood.check(row.y, "learn")
-    values = row.likelihood.latent_values(row.y)
-    assert values.shape == (len(row.y),)
-    assert np.isfinite(values).all()
-    assert (np.diff(values) >= 0).all()
-    start = row.likelihood.starting(row.value if row.y.ndim == 1 else row.y)
-    assert set(start) <= set(parameters(row.likelihood))
-    for name, value in start.items():
-        assert np.shape(value) == np.shape(getattr(row.likelihood, name))
-    ready = row.likelihood.replace(**start)
-    assert np.isfinite(ready.log_probs(row.y, values)).all()
-
-
-@pytest.mark.parametrize(
-    ("likelihood", "y", "words"),
-    [
-        (lk.Poisson(), [1.0, -2.0], "-2 at row 1"),
-        (lk.Poisson(), [1.0, 2.5], "2.5 at row 1"),
-        (lk.Poisson(), [[1.0, 1.0], [2.0, 0.0]], "size is 0 at row 1"),
-        (lk.NegativeBinomial(), [0.5, 1.0, 0.5], "0.5 at row 0 (2 such rows)"),
-        (lk.Binomial(), [[1.0, 2.0], [3.0, 2.0]], "successes is 3 at row 1"),
-        (lk.Binomial(), [[1.0, 2.5]], "trials is 2.5 at row 0"),
-        (lk.Binomial(), [[-1.0, 2.0]], "-1 at row 0"),
-        (lk.Binomial(), [0.0, 2.0], "2 at row 1"),
-        (lk.Gamma(), [1.0, 0.0], "0 at row 1"),
-        (lk.Gamma(), [1.0, -1.0], "-1 at row 1"),
-        (lk.Ordinal.of(3), [0.0, 3.0], "3 at row 1"),
-        (lk.Ordinal.of(3), [0.5], "0.5 at row 0"),
-        (lk.StudentT(), [[1.0, 2.0]], "shape (1, 2)"),
-    ],
-)
-def test_impossible_observations_are_refused(likelihood: Any, y: Any, words: str):
-    with pytest.raises(CovaryError, match="learn: ") as error:
-        likelihood.check(np.array(y), "learn")
-    assert words in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "build", [lk.Poisson, lk.Binomial, lambda link: lk.Gamma(link=link), lambda link: lk.NegativeBinomial(link=link)]
-)
-def test_unknown_links_are_refused(build: Any):
-    with pytest.raises(CovaryError, match="link is 'log'"):
-        build("log")
-    with pytest.raises(CovaryError, match="number of levels is 1"):
-        lk.Ordinal.of(1)
 
 
 # written by a user: log_prob and nothing else ------------------------------------------------------------------------------

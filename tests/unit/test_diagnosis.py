@@ -312,6 +312,51 @@ def test_structure_that_a_kernel_cannot_see_is_found() -> None:
     assert "neighbouring rows are alike" in check.sentence
 
 
+SMOOTH: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "wave": lambda x: np.sin(3 * x[:, 0]),
+    "bump": lambda x: 7 + 2 * np.exp(-4 * x[:, 0] ** 2),
+    "cubic": lambda x: x[:, 0] ** 3 - x[:, 0],
+    "surface": lambda x: np.sin(3 * x[:, 0]) * np.cos(2 * x[:, 1]) + x[:, 0],
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_wide_error_bars_round_tiny_errors_are_a_note(name: str) -> None:
+    """A smooth function without noise under the default kernel: no warning, a note, and error bars that hold every row."""
+    x = np.random.default_rng(1).uniform(-1, 1, (80, 2 if name == "surface" else 1))
+    model = GPRegressor(random_state=0).fit(x, SMOOTH[name](x))
+    found = model.diagnose()
+    assert found.ok, found
+    seen: Any = found.foretold
+    assert np.abs(seen.z).max() < 4
+    error, spread = np.sqrt(np.square(seen.y - seen.mean).mean()), seen.y.std()
+    assert 1 - (error / spread) ** 2 > 0.999
+    note = found["coverage50"]
+    assert note.verdict == "note"
+    assert note.ok
+    assert "wider than needed" in note.sentence
+    assert f"at most {100 * np.abs(seen.y - seen.mean).max() / spread:.2g} %" in note.sentence
+    assert "SquaredExponential" in note.advice
+    assert "warning" not in str(model.summary())
+    assert "  note " in str(found)
+
+
+def test_small_errors_are_still_warned_about() -> None:
+    """Tiny noise whose error bars are right on the whole, but not row by row; noise that is stated; one row far out."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, (120, 1))
+    f = np.sin(3 * x[:, 0])
+    varying = GPRegressor(random_state=0).fit(x, f + 0.004 * np.exp(2 * x[:, 0]) * rng.normal(size=120)).diagnose()
+    assert "heteroscedastic" in {check.name for check in varying.warnings}
+    stated = GPRegressor(noise=fixed(1e-3), random_state=0).fit(x, f).diagnose()
+    assert "coverage" in {check.name for check in stated.warnings} or "noise" in {check.name for check in stated.warnings}
+    wild = GPRegressor(random_state=0).fit(x, f + np.where(np.arange(120) == 7, 0.05, 0.0)).diagnose()
+    assert "outliers" in {check.name for check in wild.warnings}
+    smooth = GPRegressor("1.0 * SquaredExponential()", random_state=0).fit(x, f + 0.01 * rng.normal(size=120)).diagnose()
+    assert smooth.ok
+    assert "note" not in {check.verdict for check in smooth}
+
+
 def test_nothing_to_learn_is_said() -> None:
     model = fitted(lambda rng, y: rng.normal(size=100))
     assert model.diagnose()["sharpness"].verdict == "warning"

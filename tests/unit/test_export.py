@@ -181,6 +181,9 @@ def test_regression_alone(name: str, tmp_path: Path) -> None:
     assert max(off.values()) < 1e-10
 
 
+SHARP = "30 * Matern52(lengthscale=[0.6, 3.0]) + 2 * Constant()"
+
+
 def labels(cuts: Any) -> np.ndarray:
     return np.digitize(table()[1], cuts)
 
@@ -192,6 +195,8 @@ CLASSIFIERS = {
     "low rank": lambda: GPClassifier(method=LowRank(15), inference=Laplace()).fit(table()[0], labels([10])),
     "in batches": lambda: GPClassifier(method=LowRank(12), inference=SVGP(), max_time=3).fit(table()[0], labels([10])),
     "softmax": lambda: GPClassifier(max_time=20).fit(table()[0], np.array(["a", "b", "c"])[labels([-5, 25])]),
+    "softmax of four": lambda: GPClassifier(fixed="*").fit(table()[0], labels([-10, 10, 30])),
+    "softmax of six": lambda: GPClassifier(SHARP, fixed="*").fit(table()[0], labels([-15, 0, 12, 25, 40])),
     "one kernel": lambda: GPClassifier(class_kernels="shared").fit(table()[0], labels([-5, 25])),
     "one against the rest": lambda: GPClassifier(multi_class="one_vs_rest").fit(table()[0], labels([-10, 10, 30])),
 }
@@ -381,7 +386,10 @@ def _cubed(x: Any) -> Any:
         (lambda: held(method=LowRank(20, rule="nystrom")).fit(*table()), "nystrom"),
         (lambda: held(mean=MeanFunction(_cubed)).fit(*table()), "function of your own"),
         (lambda: GPRegressor(ks.Function(_close), noise=9.0, fixed=HELD).fit(*table()), "kernel Function"),
-        (lambda: GPClassifier(max_time=3).fit(table()[0], labels([-10, 10, 30])), "softmax of 4 classes"),
+        (
+            lambda: GPClassifier(method=LowRank(12), inference=SVGP(), max_time=1).fit(table()[0], labels([-10, 10, 30])),
+            "4 latent functions, fitted in batches",
+        ),
     ],
 )
 def test_what_cannot_be_exported_says_why(make: Any, words: str, tmp_path: Path) -> None:

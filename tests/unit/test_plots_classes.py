@@ -18,7 +18,7 @@ from covary._checks import CovaryError
 from covary.likelihoods import Bernoulli, Binomial, NegativeBinomial, Ordinal, Poisson, StudentT
 from covary.means import Constant
 from covary.plots import plot_classes, plot_fit, plot_series
-from covary.plots.classes import FEW, MANY
+from covary.plots.classes import MANY
 
 rng = np.random.default_rng(5)
 N = 60
@@ -99,8 +99,8 @@ def test_map_of_two_classes_is_predict_proba_with_contours_and_data(options: dic
 def test_colours_and_shapes_of_the_points_tell_the_classes_apart() -> None:
     ax = classifier(X[:, :2], TWO).plot(points=9)
     dry, wet = [c for c in ax.collections if not hasattr(c, "levels")]
-    np.testing.assert_allclose(dry.get_facecolor()[0][:3], to_rgb(FEW[0]))
-    np.testing.assert_allclose(wet.get_facecolor()[0][:3], to_rgb(FEW[1]))
+    np.testing.assert_allclose(dry.get_facecolor()[0][:3], to_rgb(MANY[0]))
+    np.testing.assert_allclose(wet.get_facecolor()[0][:3], to_rgb(MANY[1]))
     assert dry.get_paths()[0].vertices.shape != wet.get_paths()[0].vertices.shape
 
 
@@ -126,7 +126,7 @@ def regions(model: Any, ax: Any, palette: Any, finer: int = 8) -> tuple[np.ndarr
 def test_map_of_three_classes_shows_the_most_probable_and_how_probable(scheme: str) -> None:
     model = classifier(X[:, :2], THREE, multi_class=scheme)
     ax = plot_classes(model, points=11, names=["east", "north"])
-    best, strength, p = regions(model, ax, FEW)
+    best, strength, p = regions(model, ax, MANY)
     np.testing.assert_array_equal(best, p.argmax(1))
     np.testing.assert_allclose(strength, 0.62 * (p.max(1) - 1 / 3) / (2 / 3), atol=1e-6)
     assert texts(ax.get_legend()) == ["0", "1", "2"]

@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import covary
 from covary import GPClassifier, GPRegressor
@@ -128,7 +129,7 @@ def test_a_regression_report(tmp_path: Path) -> None:
     assert [a["href"][1:] for a in page.all("a")][1:] == sections
     assert "a linear trend in dose and age" in text
     assert "<dt>Seed</dt><dd>3</dd>" in text
-    assert "kernel.<wbr>0.<wbr>lengthscale[dose]" in text
+    assert "kernel.<wbr>0.<wbr>lengthscale<wbr>[dose]" in text
 
 
 def test_the_same_model_gives_the_same_page(tmp_path: Path) -> None:
@@ -166,6 +167,50 @@ def test_other_regressions(tmp_path: Path, kind: str) -> None:
         model = GPRegressor("1.0 * Matern52()", likelihood=kind, max_time=20).fit(x, y)
     page = sound(model.report(tmp_path / "r.html"))
     assert ("Regression, 2 outputs" in page.source) == (kind == "outputs")
+
+
+def test_counts_have_intervals_of_counts(tmp_path: Path) -> None:
+    """Quantiles of their own distribution, never below zero; years are not cut into thousands."""
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame({"year": np.arange(1900.0, 1960.0)})
+    model: Any = GPRegressor("1.0 * Matern52(lengthscale=20.0)", likelihood="poisson", fixed="*").fit(x, rng.poisson(1.5, 60))
+    page = sound(model.report(tmp_path / "r.html"))
+    seen: Any = model.diagnose().foretold
+    assert seen.ends is None
+    low, high = seen.with_ends().ends
+    assert (low >= 0).all()
+    assert (np.round(high) == high).all()
+    rate = np.exp(model.posterior_.predict(x.to_numpy()).f.mean)
+    assert (np.abs(high[:, 0] - stats.poisson.ppf(0.975, rate)) <= 2).all()
+    worst = page.source.split('<table class="worst">')[1].split("</table>")[0]
+    assert len(re.findall(r"<td>[\d.]+ \(0 to \d+\)</td>", worst)) >= 5
+    assert re.search(r"<td>19\d\d</td>", worst)
+    assert "1,9" not in page.source.split('id="data"')[1]
+
+
+def test_functions_of_several_classes_are_named(tmp_path: Path) -> None:
+    x, y, _ = table()
+    model: Any = GPClassifier("2.0 * Matern52() + Constant()", class_kernels="separate", fixed="*").fit(
+        x, np.array(["low", "mid", "high"])[np.digitize(y, [-0.4, 0.4])]
+    )
+    page = sound(model.report(tmp_path / "r.html"))
+    rows = re.findall(r"<code>kernel\.<wbr>(\d)\..*?</code>(?: <span class=\"of\">(\w+)</span>)?", page.source)
+    assert isinstance(model.model_.kernel, tuple)
+    assert dict(rows) == {"0": "high", "1": "low", "2": "mid"}
+    assert ", one curve for each class." in page.source
+    assert "with 95 % of the averaged function" not in page.source.replace("\u00a0", " ")
+    assert "−0 %" not in page.source.replace("\u00a0", " ")
+
+
+def test_a_rough_surface_stays_small(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (300, 2))
+    model: Any = GPRegressor("1.0 * Matern12(lengthscale=0.05)", noise=1e-4, fixed="*").fit(x, rng.normal(size=300))
+    page = sound(model.report(tmp_path / "r.html"))
+    assert len(page.source) < 1_500_000
+    assert [a.get("class") for a in page.all("figure")].count("map") == 2
+    place = page.source.split('<table class="worst">')[1].split("</table>")[0]
+    assert "x0, x1" in place
 
 
 def test_tiny_and_constant_tables(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from covary import GP, Data, Inputs, Model, condition, learn, log_evidence, log_evidence_and_grad
 from covary._checks import CovaryError, NotPositiveDefinite
-from covary.gram import neighbours, vecchia
+from covary.gram import local, neighbours
 from covary.gram.vecchia import NearestNeighbours, Vecchia
 from covary.inference import EP, Laplace
 from covary.kernels import Linear, Matern32, Periodic, SquaredExponential
@@ -166,8 +166,8 @@ def test_shapes_are_compiled_once_for_tables_of_like_size() -> None:
     for rows in (700, 701, 900):
         x = RNG.random((rows, 2))
         log_evidence_and_grad(MODEL, Data(x, x[:, 0]), gram=Vecchia(9))
-        assert before is None or vecchia.traces == before
-        before = dict(vecchia.traces)
+        assert before is None or local.traces == before
+        before = dict(local.traces)
 
 
 def test_single_precision_follows_the_data() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import re
 from typing import Any
 
 import numpy as np
 
+from covary.cli.words import in_options
+
+SPOKEN = ("warning", "note", "season", "method")  # facts that give advice
 A_MINUTE = 60.0  # seconds that error bars may take unless they are asked for
-MOST_COLUMNS, MOST_WORK = 60, 3e8  # what is spent on finding out what is relevant: columns, and products of sizes
 
 
 def parts_of(estimator: Any) -> list[Any]:
@@ -59,7 +60,7 @@ def error_bar_seconds(estimator: Any) -> float:
     """How long error bars would take: two evaluations on all rows per parameter, judged by how learning went."""
     total = 0.0
     for learned in (part.learned_ for part in parts_of(estimator)):
-        if learned is not None and learned.history:
+        if learned is not None and learned.history and "hessian" not in vars(learned):
             dense = part_is_dense(learned)
             work = sum(_work(rows, dense) for rows, _ in learned.history)
             total += 2 * len(learned.theta) * _work(learned.levels[-1], dense) * learned.seconds / work
@@ -124,69 +125,26 @@ def parameter_facts(estimator: Any, summary: Any, *, error_bars: bool) -> list[d
 
 
 def relevance(estimator: Any, names: list[str]) -> dict[str, float]:
-    """The share of the predictions' variation that involves each column, from the most relevant to the least.
+    """The share of the function's variation that involves each column, from the most relevant to the least.
 
-    A column is shuffled and the mean predicted again: the mean squared change over twice the variance of the mean is
-    Jansen's estimate of Sobol's total index. Columns that act together are each given what they share. Of very many
-    columns only those are looked at that move most, measured by their length-scales.
+    The numbers of :func:`covary.plots.relevance`, which a report shows too.
     """
-    x = np.asarray(parts_of(estimator)[0].posterior_.data.X.x)
-    rng = np.random.default_rng(0)
-    columns = _likely([k for part in parts_of(estimator) for k in _kernels(part)], x)
-    few = int(np.clip(MOST_WORK / (len(columns) * x.size), 20, 1000))
-    some = x if len(x) <= few else x[np.sort(rng.choice(len(x), few, replace=False))]
-    base = _means(estimator, some)
-    spread = base.var(0)
-    found = {}
-    together = max(1, 2000 // len(some))  # columns predicted in one go
-    for start in range(0, len(columns), together):
-        part = columns[start : start + together]
-        moved = np.tile(some, (len(part), 1, 1))
-        for i, j in enumerate(part):
-            moved[i, :, j] = rng.permutation(some[:, j])
-        means = _means(estimator, moved.reshape(-1, x.shape[1])).reshape(len(part), len(some), -1)
-        change = np.square(means - base).mean(1)
-        if hasattr(estimator, "classes_"):  # a rare class does not count as much as the others
-            change, whole = change.sum(1, keepdims=True), spread.sum(keepdims=True)
-        else:
-            whole = spread
-        shares = np.divide(change, 2 * whole, out=np.zeros_like(change), where=whole > 0).mean(1)
-        found |= {names[j]: float(np.clip(np.nan_to_num(s), 0.0, 1.0)) for j, s in zip(part, shares, strict=True)}
-    return dict(sorted(found.items(), key=lambda item: -item[1]))
+    from covary.plots.relevance import relevance as found_by
 
-
-def _means(estimator: Any, x: np.ndarray) -> np.ndarray:
-    """What is looked at, (m, k): the latent mean; of three classes and more, their probabilities at the latent mean."""
-    from scipy.special import softmax
-
-    parts = parts_of(estimator)
-    if len(parts) > 1:
-        each = np.stack([p.model_.likelihood.moments(np.asarray(p.posterior_.mean(x))).mean for p in parts], axis=1)
-        return each / np.maximum(each.sum(1, keepdims=True), np.finfo(float).tiny)
-    mean = np.asarray(parts[0].posterior_.mean(x)).reshape(len(x), -1)
-    if parts[0].model_.likelihood.latents == 1:
-        return mean
-    return softmax(mean, axis=1) if hasattr(estimator, "classes_") else mean[:, :1]  # of noise that varies, the function
-
-
-def _likely(kernels: list[Any], x: np.ndarray) -> list[int]:
-    """The columns worth a look: all of a few; of many those of the largest spread over length-scale."""
-    from covary.parameters import parameters
-
-    if x.shape[1] <= MOST_COLUMNS:
-        return list(range(x.shape[1]))
-    size = np.zeros(x.shape[1])
-    for kernel in kernels:
-        for path, parameter in parameters(kernel).items():
-            if path.endswith("lengthscale") and np.shape(parameter.value) in ((), size.shape):
-                size = np.maximum(size, x.std(0) / np.asarray(parameter.value))
-    return sorted(np.argsort(-size, kind="stable")[:MOST_COLUMNS].tolist())
+    found = found_by(estimator, names)
+    return dict(zip(found.names, found.values.tolist(), strict=True))
 
 
 def input_names(estimator: Any) -> list[str]:
     """The columns the model was fitted to."""
     names = getattr(estimator, "feature_names_in_", None)
     return [f"x{i}" for i in range(estimator.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def rows_of(estimator: Any) -> int:
+    """The rows a model was fitted to, those on disk among them."""
+    post = parts_of(estimator)[0].posterior_
+    return post.bound.rows if getattr(post.bound, "elsewhere", False) else post.data.rows
 
 
 def matrix_names(estimator: Any) -> list[str]:
@@ -215,13 +173,8 @@ def column_facts(estimator: Any) -> list[dict[str, Any]]:
 
 def spoken(summary: Any) -> Any:
     """The summary in the words of the command: options instead of arguments."""
-    facts = []
-    for name, text in summary.facts:
-        if name == "season":
-            text = re.sub(r"seasonality=(\[.*?\]|'\w+')", lambda m: "--seasonality " + re.sub(r"[^\w,]", "", m[1]), text)
-            text = text.replace("in a kernel of your own", "in --kernel")
-        facts.append((name, text))
-    return dataclasses.replace(summary, facts=tuple(facts))
+    said = [(name, in_options(text) if name in SPOKEN else text) for name, text in summary.facts]
+    return dataclasses.replace(summary, facts=tuple(said))
 
 
 def target_names(estimator: Any) -> list[str]:

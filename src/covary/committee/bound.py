@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
 
 from covary._checks import fail
 from covary._memory import free_memory
-from covary.committee.expert import Recipe, expert, experts, joints, nearest, opinions, prior, same
+from covary.committee.expert import Call, Recipe, called, expert, freshly, heights, joints, nearest, opinions, prior
 from covary.committee.experts import Experts
 from covary.committee.held import Held
 from covary.committee.rules import BCM, AbstractRule, GPoE, PoE, Sums, joint_bcm
 from covary.data import Data, Inputs
-from covary.executors import Serial
 from covary.gram.base import AbstractBound
-from covary.posterior import Posterior
 from covary.prediction import Spread
 from covary.sites import Noise
 
@@ -85,7 +84,7 @@ class CommitteeBound(AbstractBound):
         self.shared, self.X, self.settled = shared, X, settled
         self.kernels = model.prior.kernels
         self.common = None if shared is None else expert(shared, model, recipe, None)
-        self._kept: list[list[Posterior]] | None = None
+        self._seats: Held | None = None
 
     @property
     def rows(self) -> int:
@@ -100,8 +99,11 @@ class CommitteeBound(AbstractBound):
     @property
     def width(self) -> int:
         """The rows of an expert, those it shares included; of the nearest one those that a new input has to itself."""
-        if self.rule.local:
-            return max(self.held.total // max(self.held.experts, 1) ** 2, 1)
+        return max(self.size // max(self.held.experts, 1), 1) if self.rule.local else self.size
+
+    @property
+    def size(self) -> int:
+        """The rows of an expert, those it shares included."""
         return max(self.held.total // max(self.held.experts, 1) + (0 if self.shared is None else self.shared.rows), 1)
 
     @property
@@ -109,31 +111,31 @@ class CommitteeBound(AbstractBound):
         """How many experts there are, the common one included."""
         return self.held.experts + (self.shared is not None)
 
-    def _groups(self, function: Any, *arguments: Any) -> list[Any]:
-        """A function of every group of experts, in their order; with the posteriors that were kept, in this process."""
-        kept = self.posteriors()
-        if kept is None:
-            return self.held.map(function, self.models, self.recipe, *arguments)
-        groups = self.held.map(same)
-        pairs = zip(groups, kept, strict=True)
-        return [function(group, self.models, self.recipe, *arguments, kept=own) for group, own in pairs]
+    def on(self, executor: Any) -> CommitteeBound:
+        """The same experts, worked on by somebody else."""
+        other = copy(self)
+        other.held, other._seats = self.held.on(executor), None
+        return other
 
-    def posteriors(self) -> list[list[Posterior]] | None:
-        """The posterior of every expert, kept where the work is done here and they fit into memory."""
-        if self._kept is None:
-            if not isinstance(self.held.executor, Serial) or 8 * self.held.experts * self.width**2 > KEPT * free_memory():
-                return None
-            self._kept = self.held.map(experts, self.models, self.recipe, self.shared)
-        return self._kept
+    def ask(self, function: Any, *arguments: Any, note: Any = None) -> list[Any]:
+        """A function of every group of experts, in their order. They keep their seats where that fits into memory."""
+        if self._seats is None:
+            held = self.held
+            if 8 * held.experts * self.size**2 > KEPT * free_memory() * (1 if held.executor.workers == 1 else 2):
+                return held.map(freshly, function, self.models, self.recipe, self.shared, *arguments, note=note)
+            calls = [Call(held.load, item, self.models, self.recipe, self.shared) for item in held.items]
+            self._seats = Held(held.executor, called, calls, held.rows, held.experts)
+        return self._seats.map(function, *arguments, note=note)
 
-    def experts_of(self, group: Any) -> list[Posterior]:
-        """The posteriors of a group, found here."""
-        return experts(group, self.models, self.recipe, self.shared)
+    def heights(self, note: Any = None) -> tuple[list[float], list[str]]:
+        """The log evidence of every expert, and how its inference ended."""
+        found = self.ask(heights, note=note)
+        return [v for values, _ in found for v in values], [end for _, ends in found for end in ends]
 
     def opinions(self, X: Inputs) -> Sums:
         """What all experts say of new inputs together, as sums that a larger committee may add to its own."""
         start = None if self.common is None else self.common.latent(X)
-        found = self._groups(opinions, self.rule, X, self.shared, start)
+        found = self.ask(opinions, self.rule, X, start)
         total = found[0]
         for sums in found[1:]:
             total = total + sums
@@ -155,7 +157,7 @@ class CommitteeBound(AbstractBound):
         whose = self.settled.splitter.assign(np.asarray(X.x, np.float64))
         base = prior(self.model, X)  # what is said where nobody is
         mean, variance = np.array(base.mean), np.array(base.variance)
-        for group in self._groups(nearest, X, whose):
+        for group in self.ask(nearest, X, whose):
             for rows, means, variances in group:
                 mean[rows], variance[rows] = means, variances
         return Spread(mean, variance)
@@ -165,11 +167,10 @@ class CommitteeBound(AbstractBound):
         simple = isinstance(self.rule, PoE | BCM) or (isinstance(self.rule, GPoE) and self.rule.weights == "equal")
         if self.experts > 1 and (not simple or isinstance(self.models, list)):
             name = type(self.rule).__name__
-            what = (
-                f"{name} says nothing of several inputs jointly" if not simple else "experts of their own have no common prior"
-            )
+            what = "experts with hyperparameters of their own have no common prior"
+            what = what if simple else f"{name} says nothing of several inputs jointly"
             raise fail("Committee", what, "use rule='bcm' with shared hyperparameters, or ask for variances")
-        found = [part for group in self._groups(joints, X) for part in group]
+        found = [part for group in self.ask(joints, X) for part in group]
         means, covariances = np.stack([m for m, _ in found]), np.stack([c for _, c in found])
         if len(found) == 1:
             return covariances[0]

@@ -48,11 +48,6 @@ def same(group: Any) -> Any:
     return group
 
 
-def _model(models: Any, number: int) -> Any:
-    """The model of all, or an expert's own."""
-    return models[number] if isinstance(models, list) else models
-
-
 def evidence(group: Group, packing: Packing, recipe: Recipe, theta: np.ndarray) -> tuple[float, np.ndarray]:
     r"""The sum of the experts' log evidences and its gradient over the vector (W, eq. 1.54, as a sum).
 
@@ -96,16 +91,99 @@ def expert(data: Data, model: Any, recipe: Recipe, shared: Data | None) -> Poste
         return condition(model, rows, inference=recipe.inference, gram=recipe.gram)
 
 
-def experts(group: Group, models: Any, recipe: Recipe, shared: Data | None) -> list[Posterior]:
-    """The posteriors of a group."""
+@dataclass(frozen=True)
+class Seat:
+    """An expert that is ready to answer: its number in the committee, and its posterior."""
+
+    number: int
+    post: Posterior
+
+
+def seated(group: Group, models: Any, recipe: Recipe, shared: Data | None) -> list[Seat]:
+    """The experts of a group, each conditioned on its rows; ``models`` is the model of all, or a list with one for each."""
     pairs = zip(group.numbers, group.rows, strict=True)
-    return [expert(data, _model(models, k), recipe, shared) for k, data in pairs]
+    return [Seat(k, expert(data, models[k] if isinstance(models, list) else models, recipe, shared)) for k, data in pairs]
 
 
-def heights(group: Group, models: Any, recipe: Recipe, shared: Data | None) -> tuple[list[float], list[str]]:
-    """The log evidence of every expert of a group, and how its inference ended."""
-    found = [(post.log_evidence, post.status) for post in experts(group, models, recipe, shared)]
-    return [value for value, _ in found], [status for _, status in found]
+@dataclass(frozen=True)
+class Call:
+    """What it takes to seat a group wherever that is to be: how its rows are got, and what they are conditioned with."""
+
+    load: Any
+    item: Any
+    models: Any
+    recipe: Recipe
+    shared: Data | None
+
+    def __str__(self) -> str:
+        return str(self.item)
+
+
+def called(call: Call) -> list[Seat]:
+    """A group that takes its seats, to be held."""
+    return seated(call.load(call.item), call.models, call.recipe, call.shared)
+
+
+def freshly(group: Group, function: Any, models: Any, recipe: Recipe, shared: Data | None, *arguments: Any) -> Any:
+    """A function of a group that is seated for this once."""
+    return function(seated(group, models, recipe, shared), *arguments)
+
+
+# what experts are asked ---------------------------------------------------------------------------------------------------
+def heights(seats: list[Seat]) -> tuple[list[float], list[str]]:
+    """The log evidence of every expert, and how its inference ended."""
+    return [seat.post.log_evidence for seat in seats], [seat.post.status for seat in seats]
+
+
+def opinions(seats: list[Seat], rule: AbstractRule, X: Inputs, start: Spread | None) -> Sums:
+    """What some experts say together of new inputs, as sums to be passed on; ``start``: what the rows they share say alone."""
+    total: Any = None
+    with one_thread():
+        for seat in seats:
+            own = prior(seat.post.model, X) if start is None else start
+            sums = rule.opinion(seat.post.latent(X), own, seat.number == 0)
+            total = sums if total is None else total + sums
+    return total
+
+
+def nearest(seats: list[Seat], X: Inputs, whose: np.ndarray) -> list[Any]:
+    """What every expert says of those new inputs that are its own: (rows, mean, variance)."""
+    out = []
+    with one_thread():
+        for seat in seats:
+            rows = np.flatnonzero(whose == seat.number)
+            if len(rows):
+                said = seat.post.latent(X.take(rows))
+                out.append((rows, said.mean, said.variance))
+    return out
+
+
+def joints(seats: list[Seat], X: Inputs) -> list[Any]:
+    """Mean and joint covariance of new inputs, of every expert."""
+    with one_thread():
+        return [(seat.post.mean(X), seat.post.covariance(X)) for seat in seats]
+
+
+def without(seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray, place: np.ndarray, start: Any) -> list[Any]:
+    """Of rows that are its own, what every expert says without having seen them, and by how much that changes the sums.
+
+    ``owner`` is the expert of every row of X, ``place`` the row's place among the expert's own; the answer for each expert is
+    (rows, mean, variance, opinion without, opinion with).
+    """
+    out = []
+    with one_thread():
+        for seat in seats:
+            rows = np.flatnonzero(owner == seat.number)
+            if not len(rows):
+                continue
+            post, here = seat.post, X.take(rows)
+            left = post.leave_one_out()
+            alone = Spread(left.mean[place[rows]], left.variance[place[rows]])
+            own = prior(post.model, here) if start is None else Spread(start.mean[rows], start.variance[rows])
+            first = seat.number == 0
+            opinions = rule.opinion(alone, own, first), rule.opinion(post.latent(here), own, first)
+            out.append((rows, alone.mean, alone.variance, *opinions))
+    return out
 
 
 def learned(group: Group, model: Any, recipe: Recipe, priors: Any, restarts: int, key: int) -> list[Any]:
@@ -116,65 +194,6 @@ def learned(group: Group, model: Any, recipe: Recipe, priors: Any, restarts: int
             for data in group.rows
         ]
     return [(fit.theta, fit.value, fit.status) for fit in found]
-
-
-def opinions(
-    group: Group,
-    models: Any,
-    recipe: Recipe,
-    rule: AbstractRule,
-    X: Inputs,
-    shared: Data | None = None,
-    start: Spread | None = None,
-    kept: list[Posterior] | None = None,
-) -> Sums:
-    """What the experts of a group say together of new inputs, as sums to be passed on.
-
-    Parameters
-    ----------
-    group
-        The experts.
-    models
-        The model of all of them, or a list with one for each of the committee.
-    recipe, rule
-        How they infer, and how they are combined.
-    X
-        New inputs.
-    shared, start
-        The rows that all of them share, and what those alone say there; None without.
-    kept
-        Their posteriors, where they were kept.
-    """
-    total: Any = None
-    with one_thread():
-        for i, number in enumerate(group.numbers):
-            model = _model(models, number)
-            post = expert(group.rows[i], model, recipe, shared) if kept is None else kept[i]
-            sums = rule.opinion(post.latent(X), prior(model, X) if start is None else start, number == 0)
-            total = sums if total is None else total + sums
-    return total
-
-
-def nearest(
-    group: Group, models: Any, recipe: Recipe, X: Inputs, whose: np.ndarray, kept: list[Posterior] | None = None
-) -> list[Any]:
-    """What every expert of a group says of those new inputs that are its own: (rows, mean, variance)."""
-    out = []
-    with one_thread():
-        for i, number in enumerate(group.numbers):
-            rows = np.flatnonzero(whose == number)
-            if len(rows):
-                post = expert(group.rows[i], _model(models, number), recipe, None) if kept is None else kept[i]
-                said = post.latent(X.take(rows))
-                out.append((rows, said.mean, said.variance))
-    return out
-
-
-def joints(group: Group, models: Any, recipe: Recipe, X: Inputs, kept: list[Posterior] | None = None) -> list[Any]:
-    """Mean and joint covariance of new inputs, of every expert of a group."""
-    found = experts(group, models, recipe, None) if kept is None else kept
-    with one_thread():
-        return [(post.mean(X), post.covariance(X)) for post in found]
 
 
 def prior(model: Any, X: Inputs) -> Spread:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from covary.committee.expert import prior, same
+from covary.committee.expert import without
 from covary.committee.rules import Sums
 from covary.prediction import Spread
 
@@ -49,39 +49,19 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
     rows = np.sort(rows)
     X = data.X.take(rows)
     start = None if bound.common is None else bound.common.latent(X)
-    local = bound.rule.local or bound.held.experts == 1
+    local = bound.rule.local or (bound.held.experts == 1 and bound.common is None)
     total = None if local else bound.opinions(X)
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
     shared = 0 if bound.shared is None else bound.shared.rows  # they stand before an expert's own
-    kept = bound.posteriors()
-    for i, group in enumerate(bound.held.map(same)):
-        found = bound.experts_of(group) if kept is None else kept[i]
-        for number, post in zip(group.numbers, found, strict=True):
-            mine = np.flatnonzero(owners[rows] == number)
-            if not len(mine):
-                continue
-            out = post.leave_one_out()
-            at = shared + places[rows[mine]]
-            alone = Spread(out.mean[at], out.variance[at])
-            if local and bound.common is None:
-                mean[mine], variance[mine] = alone.mean, alone.variance
-                continue
-            here = X.take(mine)
-            own = prior(post.model, here) if start is None else Spread(start.mean[mine], start.variance[mine])
-            said = post.latent(here)
-            verdict = _exchanged(bound.rule, total, mine, said, alone, own, number == 0)
-            mean[mine], variance[mine] = verdict.mean, verdict.variance
+    for group in bound.ask(without, bound.rule, X, owners[rows], shared + places[rows], start):
+        for mine, alone, spread, new, old in group:
+            said = Spread(alone, spread) if total is None else _exchanged(bound.rule, total, mine, new, old)
+            mean[mine], variance[mine] = said.mean, said.variance
     return rows, Spread(mean, variance)
 
 
-def _exchanged(
-    rule: Any, total: Sums | None, mine: np.ndarray, said: Spread, alone: Spread, own: Spread, first: bool
-) -> Spread:
+def _exchanged(rule: Any, total: Sums, mine: np.ndarray, new: Sums, old: Sums) -> Spread:
     """The verdict with one expert's opinion exchanged for the one it had without the row."""
-    new = rule.opinion(alone, own, first)
-    if total is None:
-        return rule.verdict(new)
-    old = rule.opinion(said, own, first)
     fields = [name for name in Sums.__dataclass_fields__ if name != "experts"]
     parts = [getattr(total, name)[mine] - getattr(old, name) + getattr(new, name) for name in fields]
     return rule.verdict(Sums(*parts, total.experts))

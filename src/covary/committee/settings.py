@@ -10,7 +10,7 @@ import numpy as np
 from covary._checks import fail
 from covary._module import child, static
 from covary.committee.bound import CommitteeBound, CommitteeFactor
-from covary.committee.expert import Recipe, add, heights, slopes
+from covary.committee.expert import Recipe, add, slopes
 from covary.committee.experts import Experts
 from covary.committee.held import Held
 from covary.committee.learning import SAMPLE, independent, ledger_of, shared, start_on_sample
@@ -222,9 +222,7 @@ def posterior(
     """
     rule, recipe = committee.combined, Recipe(inference, committee.gram)
     bound = CommitteeBound(rule, model, models, held, recipe, common, data.X, committee.settled)
-    found = held.map(heights, models, recipe, common, note=counting("conditioning"))
-    values = [value for group, _ in found for value in group]
-    ends = [status for _, group in found for status in group]
+    values, ends = bound.heights(counting("conditioning"))
     base = 0.0 if bound.common is None else bound.common.log_evidence
     value = base + sum(v - base for v in values)
     odd = [end for end in ends if end not in ("exact", "converged")]

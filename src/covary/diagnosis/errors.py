@@ -14,6 +14,7 @@ from scipy.stats import binom, kstest, kurtosistest
 
 from covary.diagnosis import figures
 from covary.diagnosis.association import MOST, group_difference, likeness, rank_correlation
+from covary.diagnosis.cautious import eased
 from covary.diagnosis.foretold import Foretold
 from covary.diagnosis.record import FEWEST, LEVEL, OK, WARNING, Check, missing
 from covary.diagnosis.subject import Subject
@@ -42,7 +43,7 @@ def check_errors(subject: Subject, seen: Foretold) -> list[Check]:
     sharp = _sharpness(subject, seen)
     if still or len(seen) < FEWEST:
         return [sharp, *(missing(name, title, few) for name, title in titles.items())]
-    return [
+    checks = [
         _coverage("coverage", titles["coverage"], 0.95, subject, seen),
         _coverage("coverage50", titles["coverage50"], 0.5, subject, seen),
         _pit(titles["pit"], seen),
@@ -51,6 +52,7 @@ def check_errors(subject: Subject, seen: Foretold) -> list[Check]:
         _varying(titles["heteroscedastic"], subject, seen),
         _outliers(titles["outliers"], subject, seen),
     ]
+    return eased(subject, seen, checks)
 
 
 def source(seen: Foretold) -> str:
@@ -148,7 +150,8 @@ def _sharpness(subject: Subject, seen: Foretold) -> Check:
     found = float((np.sqrt((seen.std**2).mean(0)) / spread).max())
     missed = float((np.sqrt(((seen.y - seen.mean) ** 2).mean(0)) / spread).max())
     bad = found > SHARP and missed >= 1 and len(seen) >= FEWEST
-    said = f"A prediction's error bar is {100 * found:.0f} % of the spread of the observations"
+    share = f"{100 * found:.0f}" if found >= 0.01 else f"{100 * found:.2g}"
+    said = f"A prediction's error bar is {share} % of the spread of the observations"
     said += ": the inputs say next to nothing about them." if bad else "."
     advice = "Give other inputs, more rows, or another kernel; a constant predicts as well." if bad else ""
     rule = f"at most {SHARP:g}, or errors smaller than the spread"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -59,6 +60,8 @@ def _noise(subject: Subject) -> Check:
     fixed, known = likelihood.mark_of("variance").fixed, data.noise_variance is not None
     if not (fixed or known):
         return missing(name, title, "The noise was learned from the data; none was stated.")
+    if getattr(post.bound, "composite", False):
+        return missing(name, title, "A committee of experts has no one matrix to hold the stated noise against.")
     if data.rows < FEWEST:
         return missing(name, title, f"{data.rows} rows are too few to tell; {FEWEST} or more are needed.")
     weight = np.ones(data.rows) if data.weight is None else np.asarray(data.weight, np.float64)
@@ -168,9 +171,11 @@ def _each(subject: Subject) -> Any:
 
 
 def _label(subject: Subject, path: str, values: np.ndarray, i: int) -> str:
+    place = re.match(r"kernel\.(\d+)\.", path)
+    of = f" ({subject.functions[int(place[1])]})" if place and subject.functions else ""
     if len(values) == 1:
-        return path
-    return f"{path}[{subject.columns[i] if len(values) == len(subject.columns) else i}]"
+        return f"{path}{of}"
+    return f"{path}[{subject.columns[i] if len(values) == len(subject.columns) else i}]{of}"
 
 
 def check_priors(subject: Subject) -> Check:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ class Foretold:
     probability of an observation below the one seen, uniform if the predictions are right (drawn between its ends where
     observations are whole numbers); ``z`` the same on the scale of a standard normal. Of classes ``y`` holds the codes (m, 1)
     and ``p`` their probabilities; mean, std, pit and z are empty. ``ends`` are those of the 95 % intervals, (m, 1) each, where
-    they are not 1.96 standard deviations from the mean.
+    they are not 1.96 standard deviations from the mean; under noise that is not Gaussian they come by ``with_ends``.
     """
 
     kind: str
@@ -42,6 +44,11 @@ class Foretold:
     z: np.ndarray = field(repr=False)
     p: np.ndarray | None = field(default=None, repr=False)
     ends: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+    find_ends: Callable[[], tuple[np.ndarray, np.ndarray]] | None = field(default=None, repr=False, compare=False)
+
+    def with_ends(self) -> Foretold:
+        """The same with the ends of the intervals, which take a second or two where noise is not Gaussian."""
+        return self if self.ends is not None or self.find_ends is None else replace(self, ends=self.find_ends())
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -87,6 +94,7 @@ def foretell(subject: Subject, X: Any = None, y: Any = None, *, key: int = 0) ->
         return Foretold(kind, first.how, y=codes[:, None], mean=empty, std=empty, pit=empty, z=empty, p=p, **common)
     seen, first = seen[rows], _take(first, rows)
     ends: Any = None
+    find: Any = None
     if subject.gaussian and first.noisy is not None:
         values = seen.reshape(len(rows), -1)
         mean, std = first.mean.reshape(values.shape), np.sqrt(first.noisy)[:, None] * np.ones(values.shape[1])
@@ -103,7 +111,14 @@ def foretell(subject: Subject, X: Any = None, y: Any = None, *, key: int = 0) ->
     else:
         values, mean, std, pit = (v[:, None] for v in _observed(subject, inputs.take(rows), seen, first, rng))
         z = ndtri(np.clip(pit, EDGE, 1 - EDGE))
-    return Foretold(kind, first.how, y=values, mean=mean, std=std, pit=pit, z=z, ends=ends, **common)
+        size = seen[:, 1] if seen.ndim == 2 else None
+        find = partial(_ends, subject.likelihood.at(inputs.take(rows)), first, size)
+    return Foretold(kind, first.how, y=values, mean=mean, std=std, pit=pit, z=z, ends=ends, find_ends=find, **common)
+
+
+def _ends(likelihood: Any, f: Latent, size: Any) -> tuple[np.ndarray, np.ndarray]:
+    low, high = (likelihood.predictive_quantile(q, f.mean, f.variance, size)[:, None] for q in (0.025, 0.975))
+    return low, high
 
 
 def _take(found: Latent, rows: np.ndarray) -> Latent:

@@ -12,7 +12,7 @@ import numpy as np
 from covary._checks import fail
 from covary.diagnosis.foretold import Foretold
 
-OK, WARNING, MISSING = "ok", "warning", "not available"
+OK, NOTE, WARNING, MISSING = "ok", "note", "warning", "not available"
 
 FALSE_ALARM = 0.01  # the chance that any one of the tests below warns about a model that is right
 TESTS = 7  # how many share it: two of coverage, the PIT, structure, varying noise, tails, stated noise
@@ -25,7 +25,8 @@ class Check:
     """One question asked of a fit.
 
     ``value`` is the number found and ``threshold`` what it is held against, ``rule`` how (``"at most 0.02"``); ``verdict`` is
-    ``"ok"``, ``"warning"`` or ``"not available"``; ``sentence`` says what was found and ``advice`` what to do about it.
+    ``"ok"``, ``"note"`` (worth knowing, nothing against the fit), ``"warning"`` or ``"not available"``; ``sentence`` says what
+    was found and ``advice`` what to do about it.
     """
 
     name: str
@@ -113,10 +114,10 @@ class Diagnosis:
         count = len(self.warnings)
         made = sum(check.verdict != MISSING for check in self.checks)
         lines = [f"{count} warning{'s' * (count != 1)} from {made} checks" if count else f"No warning from {made} checks", ""]
-        for check in sorted(self.checks, key=lambda c: (WARNING, OK, MISSING).index(c.verdict)):
-            mark = {OK: "ok", WARNING: "WARNING", MISSING: "-"}[check.verdict]
+        for check in sorted(self.checks, key=lambda c: (WARNING, NOTE, OK, MISSING).index(c.verdict)):
+            mark = {OK: "ok", NOTE: "note", WARNING: "WARNING", MISSING: "-"}[check.verdict]
             lines.append(f"  {mark:<8} {check.title}: {check.sentence}")
-            if check.verdict == WARNING and check.advice:
+            if check.verdict in (WARNING, NOTE) and check.advice:
                 lines.append(f"           → {check.advice}")
         return "\n".join(lines)
 

@@ -61,6 +61,13 @@ class Subject:
         return self.likelihood.support in ("counts", "labels")
 
     @property
+    def functions(self) -> list[str]:
+        """What latent functions with a kernel each are of: classes, or the function and its noise; none of a single one."""
+        if not isinstance(self.post.model.kernel, tuple) or len(self.posteriors) > 1:
+            return []
+        return ["function", "noise"] if self.classes is None else [str(c) for c in self.classes]
+
+    @property
     def coded(self) -> set[int]:
         """The columns that hold codes of categories, which have no order."""
         return {c for post in self.posteriors for c in coded_columns(post.model.prior.kernel, range(len(self.columns)))}

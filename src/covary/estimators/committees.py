@@ -1,4 +1,7 @@
-"""Committees in model files: who has which rows, by what rule, and the partition that tells whose a new input is."""
+"""Committees in model files: who has which rows, by what rule, and the partition that tells whose a new input is.
+
+Rows at hand are in the file; of rows on disk it says where they lie (:mod:`covary.estimators.dealt`).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from covary.committee.partition import Centres, Random, Tree
 from covary.committee.rules import RULES, AbstractRule, GPoE, as_rule
 from covary.committee.settings import Committee, posterior
 from covary.data import Data
+from covary.estimators.dealt import dealt_again, dealt_in, dealt_out
 from covary.gram.base import AbstractGram
 
 
@@ -29,6 +33,7 @@ def encode_committee(committee: Committee, gram: Any) -> dict[str, Any]:
         "weights": rule.weights if isinstance(rule, GPoE) else None,
         "partition": str(committee.partition),
         "learning": str(committee.learning),
+        "folder": None if committee.folder is None else str(committee.folder),
         "gram": gram(committee.gram),
     }
 
@@ -45,22 +50,22 @@ def decode_committee(record: dict[str, Any], gram: Any) -> Committee:
         rule=rule if isinstance(rule, str) or rule.weights != "equal" else name,  # type: ignore[attr-defined]
         partition=str(record["partition"]),
         learning=str(record["learning"]),
+        folder=None if record.get("folder") is None else str(record["folder"]),
         gram=inner,
     )
     found.check(1 if experts is None else int(experts))
     return found
 
 
-def experts_out(post: Any, learned: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def experts_out(post: Any, learned: Any, committee: Committee) -> tuple[dict[str, Any], dict[str, Any]]:
     """Who has which rows, as record and arrays."""
     bound: CommitteeBound = post.bound
-    settled: Experts = bound.settled
-    arrays: dict[str, Any] = {
-        "expert_rows": np.concatenate(settled.rows) if settled.rows else np.empty(0, np.int64),
-        "expert_sizes": np.array([len(rows) for rows in settled.rows], np.int64),
-    }
-    if settled.shared is not None:
-        arrays["expert_shared"] = settled.shared
+    settled = bound.settled
+    record: dict[str, Any] = {}
+    if isinstance(settled, Experts):
+        arrays = _rows_out(settled)
+    else:
+        record["dealt"], arrays = dealt_out(settled, committee.folder)
     kind, held = _splitter_out(settled.splitter)
     arrays |= {f"part_{name}": a for name, a in held.items()}
     own = getattr(learned, "start", None)
@@ -68,7 +73,16 @@ def experts_out(post: Any, learned: Any) -> tuple[dict[str, Any], dict[str, Any]
         arrays["expert_thetas"] = own["thetas"]
     elif learned is not None:
         arrays["hessian"] = learned.hessian
-    return {"partition": kind}, arrays
+    return record | {"partition": kind}, arrays
+
+
+def _rows_out(settled: Experts) -> dict[str, Any]:
+    """The rows of every expert, by their numbers."""
+    arrays = {
+        "expert_rows": np.concatenate(settled.rows) if settled.rows else np.empty(0, np.int64),
+        "expert_sizes": np.array([len(rows) for rows in settled.rows], np.int64),
+    }
+    return arrays if settled.shared is None else arrays | {"expert_shared": settled.shared}
 
 
 def _splitter_out(splitter: Any) -> tuple[Any, dict[str, Any]]:
@@ -104,8 +118,25 @@ def _splitter_in(record: Any, arrays: dict[str, np.ndarray], columns: int) -> An
     return Random(int(record[1]), int(record[2]))
 
 
-def experts_in(record: dict[str, Any], arrays: dict[str, np.ndarray], committee: Committee, data: Data) -> Committee:
-    """The committee with every row given to the expert that had it."""
+def experts_in(
+    record: dict[str, Any], arrays: dict[str, np.ndarray], committee: Committee, data: Data, estimator: Any, beside: Any
+) -> Committee:
+    """The committee with every row given to the expert that had it.
+
+    Parameters
+    ----------
+    record, arrays
+        What :func:`experts_out` wrote.
+    committee, data
+        The settings, and the rows in the file.
+    estimator
+        Whose columns and classes say how rows on disk become numbers.
+    beside
+        The folder of the model file, if it is known: rows on disk that have moved along with it are found there.
+    """
+    splitter = _splitter_in(record["partition"], arrays, data.X.columns)
+    if "dealt" in record:
+        return committee.replace(settled=dealt_in(record["dealt"], arrays, splitter, estimator, beside))
     rows, sizes = arrays["expert_rows"].astype(np.int64), arrays["expert_sizes"].astype(np.int64)
     shared = arrays.get("expert_shared")
     shared = None if shared is None else shared.astype(np.int64)
@@ -113,20 +144,33 @@ def experts_in(record: dict[str, Any], arrays: dict[str, np.ndarray], committee:
     _agree(bool((sizes >= 0).all()) and int(sizes.sum()) == len(rows))
     _agree(len(every) == data.rows and bool((np.sort(every) == np.arange(data.rows)).all()))
     parts = np.split(rows, np.cumsum(sizes)[:-1]) if len(sizes) else []
-    return committee.replace(settled=Experts(list(parts), shared, _splitter_in(record["partition"], arrays, data.X.columns)))
+    return committee.replace(settled=Experts(list(parts), shared, splitter))
 
 
 def committee_again(
-    committee: Committee, arrays: dict[str, np.ndarray], model: Any, data: Data, inference: Any, packing: Any
+    committee: Committee,
+    arrays: dict[str, np.ndarray],
+    model: Any,
+    data: Data,
+    inference: Any,
+    packing: Any,
+    said: tuple[float, str],
 ) -> Any:
-    """The posterior of a committee read from a file: every expert conditions on its rows again."""
+    """The posterior of a committee read from a file: every expert conditions on its rows again, if they are on disk when asked.
+
+    ``said`` is the evidence in the file, and how inference ended.
+    """
+    settled = committee.settled
     models = model
     if "expert_thetas" in arrays:
         thetas = arrays["expert_thetas"]
-        _agree(packing is not None and thetas.shape == (len(committee.settled.rows), packing.size))
+        count = len(settled.rows) if isinstance(settled, Experts) else settled.count
+        _agree(packing is not None and thetas.shape == (count, packing.size))
         assert packing is not None
         models = [packing.unpack(theta) for theta in thetas]
-    common = committee.settled.common(data)
+    if not isinstance(settled, Experts):
+        return dealt_again(committee, models, model, data, inference, *said)
+    common = settled.common(data)
     return posterior(committee, model, models, data, committee.held(data), common, inference)
 
 

@@ -204,7 +204,7 @@ def _encode_param(name: str, value: Any) -> Any:
             raise fail("save", what, "set_params(objective='evidence') first: the fit stays as it is")
         return {"objective": type(value).__name__, "with": given}
     if name == "executor":
-        return value if isinstance(value, str) else None  # who works for a committee is not part of a model
+        return value if value in ("dask", "serial") else None  # a file does not tell its reader which machines to call
     if name == "class_weight" and isinstance(value, dict):
         return {"class_weight": [[plain(k), number(v)] for k, v in value.items()]}
     if name == "mean":

@@ -16,6 +16,7 @@ from covary._threads import blas_threads
 from covary.committee.settings import Committee
 from covary.data import Data
 from covary.estimators.committees import committee_again, experts_in, experts_out
+from covary.estimators.dealt import first_opinion
 from covary.estimators.encoding import (
     INFERENCES,
     decode,
@@ -109,7 +110,7 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
     optional = {"noise_variance": data.noise_variance, "weight": data.weight, "scatter": data.scatter}
     arrays |= {name: v for name, v in optional.items() if v is not None}
     if isinstance(gram, Committee):
-        record["experts"], own = experts_out(post, estimator.learned_)
+        record["experts"], own = experts_out(post, estimator.learned_, gram)
         return _with_learned(estimator, record, arrays | own, data)
     if post.scale is not None:
         record["scale"], own = _scale_out(post.scale)
@@ -152,7 +153,10 @@ def _with_learned(
 
 
 def _check(estimator: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
-    """A few predictions, written down so that a reader can compare."""
+    """A few predictions, written down so that a reader can compare; where rows are on disk, those of the first expert."""
+    bound = estimator.posterior_.bound
+    if getattr(bound, "elsewhere", False):
+        return first_opinion(bound, data.X.take(slice(CHECKED)))
     if hasattr(estimator, "_predict"):
         return estimator._predict(data.X.x[:CHECKED], return_std=True, latent=True)
     f = estimator.posterior_.predict(data.X.x[:CHECKED]).f
@@ -226,11 +230,12 @@ def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.nd
     estimator.method_ = Choice(name, gram, inference, why)
     learned = record.get("learned")
     if isinstance(gram, Committee):
-        gram = experts_in(record["experts"], arrays, gram, data)
+        gram = experts_in(record["experts"], arrays, gram, data, estimator, record.get("beside"))
     estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions, inference, gram)
     if isinstance(gram, Committee):
         packing = estimator.learned_ and estimator.learned_.objective.packing
-        estimator.posterior_ = committee_again(gram, arrays, model, data, inference, packing)
+        said = float(numeric(record["evidence"])), str(record["status"])
+        estimator.posterior_ = committee_again(gram, arrays, model, data, inference, packing, said)
     else:
         estimator.posterior_ = _posterior(record, arrays, model, data, inference, gram)
     if "scale" in record:

@@ -13,6 +13,7 @@ import numpy as np
 from covary._checks import fail
 from covary.committee.experts import Table
 from covary.committee.settings import Committee
+from covary.committee.shuffle import refuse_known_gaps
 from covary.committee.sources import Parquet
 from covary.estimators.frames import Columns
 
@@ -84,7 +85,6 @@ class Reader:
     def _place(self, estimator: Any) -> str:
         """The folder for sorted rows: the one that was given, or one that ends with the estimator."""
         if self.folder is not None:
-            Path(self.folder).mkdir(parents=True, exist_ok=True)
             return str(Path(self.folder).resolve())
         spool = tempfile.TemporaryDirectory(prefix="covary-rows-", ignore_cleanup_errors=True)
         weakref.finalize(estimator, spool.cleanup)
@@ -104,7 +104,11 @@ def read_source(estimator: Any, X: Parquet, y: Any) -> Reader | None:
     method = estimator.method
     if method != "committee" and not isinstance(method, Committee) and (X.rows <= WHOLE or method != "auto"):
         return None
-    return Reader(X, y, getattr(method, "folder", None))
+    committee = method if isinstance(method, Committee) else Committee(partition="kd_tree")
+    committee.replace(table=X).check(X.rows)
+    if estimator.missing == "refuse":
+        refuse_known_gaps(X, inputs, y)
+    return Reader(X, y, committee.folder)
 
 
 def whole(X: Parquet, y: str) -> tuple[Any, Any]:

@@ -36,8 +36,8 @@ def export_model(model: Any, path: str | os.PathLike[str], *, std: bool = True, 
     Parameters
     ----------
     model
-        A fitted :class:`~covary.GPRegressor` with Gaussian noise, or a :class:`~covary.GPClassifier` (two classes, three by
-        the softmax, or one against the rest); by any method but ``"markov"``. Kernels and means made of functions of your
+        A fitted :class:`~covary.GPRegressor` with Gaussian noise, or a :class:`~covary.GPClassifier` (two classes, several by
+        the softmax or one against the rest); by any method but ``"markov"``. Kernels and means made of functions of your
         own are refused.
     path
         Where to; ``predictor.py`` by custom.

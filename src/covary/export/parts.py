@@ -10,17 +10,18 @@ from scipy import linalg
 
 from covary._checks import fail
 from covary.export.kernels import WHO, call, source, text
+from covary.gram.conditionals import VecchiaBound, residual
 from covary.gram.dense import DenseBound, DiagonalFactor, NoiseFactor
 from covary.gram.low_rank import LowRankBound
 from covary.gram.markov import MarkovBound
 from covary.gram.softmax import SoftmaxFactor
-from covary.gram.vecchia import VecchiaBound, _residual
 from covary.inference.whitened import WhitenedBound
 from covary.likelihoods.averages import mixture
 from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.quadrature import hermite
 from covary.likelihoods.softmax import Softmax
+from covary.likelihoods.softmax import _spread as spread_points
 from covary.means.functions import Constant, Linear, Zero
 
 ENTRIES = 2**22  # numbers held at a time while predicting
@@ -150,7 +151,7 @@ def _dense(parts: Parts, post: Any, tag: str, std: bool) -> str:
         E = [parts.keep(f"E{c}{tag}", np.tril(part)) for c, part in enumerate(factor.E)]
         parts.after.append(f"E{tag} = [lower + np.tril(lower, -1).T for lower in ({', '.join(E)})]")
         L = parts.keep(f"L{tag}", np.tril(factor.M))
-        parts.rows = min(parts.rows, max(1, ENTRIES // (3 * factor.n)))
+        parts.rows = min(parts.rows, max(1, ENTRIES // (factor.C * factor.n)))
         return call("from_softmax", "x", f"[{', '.join(names)}]", X, parts.keep(f"alpha{tag}", post.alpha), f"E{tag}", L)
     if not isinstance(factor, NoiseFactor | DiagonalFactor):
         raise fail(WHO, f"the posterior is a {type(factor).__name__}", "save the model with model.save(...) instead")
@@ -187,7 +188,7 @@ def _vecchia(parts: Parts, post: Any, tag: str, std: bool) -> str:
     bound, factor = post.bound, post.factor
     count = min(bound.gram.predictors, post.data.rows)
     parts.rows = min(parts.rows, max(1, ENTRIES // (count + 1) ** 2))
-    arrays = [("X", post.data.X.x), ("rest", _residual(factor, post.solved.shift)), ("noise", factor.spread)]
+    arrays = [("X", post.data.X.x), ("rest", residual(factor, post.solved.shift)), ("noise", factor.spread)]
     kept = [parts.keep(f"{name}{tag}", value) for name, value in [*arrays, ("scale", bound.settled.scale)]]
     return call("from_neighbours", "x", f"kernel{tag}", *kept, count, text(bound.gram.jitter), "variance")
 
@@ -215,12 +216,19 @@ def _classifier(model: Any) -> Parts:
 def _probabilities(parts: Parts, model: Any, tag: str) -> list[str]:
     likelihood = model.model_.likelihood
     if isinstance(likelihood, Softmax):
-        if likelihood.classes != 3 or not isinstance(model.posterior_.factor, SoftmaxFactor):
-            what = f"the softmax of {likelihood.classes} classes is averaged over points in directions that rounding decides"
-            raise fail(WHO, what, "use multi_class='one_vs_rest', or save the model with model.save(...) instead")
+        head = f"    mean, variance = posterior{tag}(x, True)"
+        if not isinstance(model.posterior_.factor, SoftmaxFactor):
+            what = "the classes were fitted together through inducing inputs"
+            raise fail(
+                WHO, what, "use multi_class='one_vs_rest' or method='exact', or save the model with model.save(...) instead"
+            )
+        if likelihood.classes > 3:
+            points, _ = spread_points(likelihood.classes - 1)
+            half = parts.keep("points", points[: len(points) // 2])
+            return [head, f"    return {call('softmax_of_many', 'mean', 'variance', half)}"]
         points, weights = hermite(48)
         held = parts.keep("points", points), parts.keep("weights", weights)
-        return [f"    mean, variance = posterior{tag}(x, True)", f"    return {call('softmax', 'mean', 'variance', *held)}"]
+        return [head, f"    return {call('softmax', 'mean', 'variance', *held)}"]
     assert isinstance(likelihood, Bernoulli)
     rest: tuple[str, ...] = ()
     if likelihood.link == "logit":

@@ -117,7 +117,7 @@ def nearest(x: np.ndarray, X: np.ndarray, count: int) -> np.ndarray:
 
 
 def from_softmax(x: np.ndarray, kernels: Any, X: np.ndarray, alpha: np.ndarray, E: Any, L: np.ndarray) -> Any:
-    """Three classes: means (m, 3) and covariances between them (m, 3, 3) (Rasmussen & Williams, algorithm 3.4)."""
+    """C classes: means (m, C) and covariances between them (m, C, C) (Rasmussen & Williams, algorithm 3.4)."""
     K = [kernel(x, X) for kernel in kernels]
     mean = np.stack([K[c] @ alpha[:, c] for c in range(len(K))], axis=1)
     b = [K[c] @ E[c] for c in range(len(K))]
@@ -166,6 +166,31 @@ def softmax(mean: np.ndarray, variance: np.ndarray, points: np.ndarray, weights:
         f = np.exp(f - f.max(2, keepdims=True))
         parts.append(np.einsum("nsc,s->nc", f / f.sum(2, keepdims=True), np.outer(w, w).ravel()))
     return np.concatenate(parts)
+
+
+def softmax_of_many(mean: np.ndarray, variance: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Probabilities of four classes or more, averaged over fixed points and their mirror images."""
+    classes = mean.shape[1]
+    T = np.eye(classes)[:-1] - np.eye(classes)[-1]
+    at, parts = np.concatenate([points, -points]), []
+    for i in range(0, len(mean), 64):
+        m, V = mean[i : i + 64] @ T.T, T @ variance[i : i + 64] @ T.T
+        root = triangle((V + V.transpose(0, 2, 1)) / 2)
+        f = np.concatenate([m[:, None, :] + np.einsum("ncd,sd->nsc", root, at), np.zeros((len(m), len(at), 1))], axis=2)
+        f = np.exp(f - f.max(2, keepdims=True))
+        parts.append((f / f.sum(2, keepdims=True)).mean(1))
+    return np.concatenate(parts)
+
+
+def triangle(variance: np.ndarray) -> np.ndarray:
+    """Cholesky's lower triangles of covariances that may be singular: what is nothing but rounding is left out."""
+    L, top = np.zeros_like(variance), np.einsum("nii->ni", variance).max(1)
+    for j in range(variance.shape[1]):
+        rest = variance[:, j:, j] - np.einsum("nik,nk->ni", L[:, j:, :j], L[:, j, :j])
+        own = rest[:, 0]
+        kept = own > 1e-12 * top
+        L[:, j:, j] = np.where(kept[:, None], rest / np.sqrt(np.where(kept, own, 1.0))[:, None], 0.0)
+    return L
 
 
 # tables ------------------------------------------------------------------------------------------------------------------

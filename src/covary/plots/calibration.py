@@ -10,7 +10,7 @@ from scipy.stats import binom, kstwo
 from covary._checks import fail
 from covary.metrics.curves import reliability_curve
 from covary.plots.held_out import left_out, left_out_classes
-from covary.plots.style import BLUE, COLOURS, DASHES, GREY, bare, ink, legend, one, several, title
+from covary.plots.style import BLUE, GREY, MARKS, bare, ink, legend, look, one, several, title
 
 
 def plot_calibration(model: Any = None, ax: Any = None, *, pit: Any = None) -> np.ndarray:
@@ -157,21 +157,24 @@ def plot_reliability(y: Any, p: Any, ax: Any = None, *, classes: Any = None, bin
     ax.plot([0, 1], [0, 1], color=ink(), lw=0.9, ls="--")
     for i, label in enumerate(labels[1:] if two else labels):
         found = reliability_curve(y, p, classes=labels, of=label, bins=bins, strategy="count")
-        colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
+        line = look(i)
         bars = np.stack([found.observed - found.low, found.high - found.observed])
-        ax.errorbar(
+        drawn = ax.errorbar(
             found.predicted,
             found.observed,
             np.maximum(bars, 0.0),
-            color=colour,
-            ls=dash,
-            marker="o",
+            color=line["color"],
+            ls=line["ls"],
+            marker=MARKS[i % len(MARKS)],
             ms=4,
             lw=1.5,
             elinewidth=0.9,
             capsize=2,
             label=f"{label}" if not two else None,
         )
+        if len(labels) > 3:  # many bars would hide the curves
+            for part in (*drawn[1], *drawn[2]):
+                part.set_alpha(0.4)
     ax.set_xlim(0, 1)
     ax.set_ylim(-0.02, 1.02)
     ax.set_xlabel(f"P({labels[1]})" if two else "predicted probability")

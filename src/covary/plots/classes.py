@@ -10,11 +10,9 @@ from scipy.interpolate import RectBivariateSpline
 from covary._checks import fail
 from covary.data import Inputs
 from covary.plots.columns import coded_columns, names_of, snapped, typical
-from covary.plots.style import COLOURS, DASHES, INK, ink, spaced
+from covary.plots.style import COLOURS, INK, MARKS, ink, look, spaced
 
-FEW = COLOURS  # Okabe–Ito, without black and yellow
-MANY = ("#332288", "#88CCEE", "#117733", "#CC6677", "#DDCC77", "#AA4499", "#44AA99", "#882255", "#999933", "#777777")  # Tol
-MARKS = "o^sDvPX<>p*"
+MANY = (*COLOURS, "#777777", "#C4B7A6")  # regions of a map have their colour alone
 SOFT = 0.62  # strength of the colours of a map, so that points stand out
 RANKED = 25  # points along each input while the inputs are ranked
 FINER = 8  # how much finer than its grid a map of several classes is drawn
@@ -92,8 +90,7 @@ class _Shown(NamedTuple):
         kernel = estimator.model_.kernel if each is None else each[0].model_.kernel
         names, coded = names_of(estimator, x.shape[1], names), coded_columns(kernel, range(x.shape[1]))
         labels = [_label(c) for c in estimator.classes_]
-        colours = FEW if len(labels) <= len(FEW) else MANY
-        colours = tuple(colours[c % len(colours)] for c in range(len(labels)))
+        colours = tuple(MANY[c % len(MANY)] for c in range(len(labels)))
         return _Shown(estimator, x, codes, labels, names, colours, coded)
 
     @property
@@ -222,7 +219,7 @@ def _place(labels: list[str], inside: bool) -> dict[str, Any]:
 
 def _in_rows(labels: list[str], room: float) -> tuple[int, dict[str, Any]]:
     """How many rows of about so many characters a legend needs, and its options."""
-    fit = max(1, int(room / (max(len(label) for label in labels) + 6)))
+    fit = max(1, int(room / (max(len(label) for label in labels) + 7)))
     rows = -(-len(labels) // fit)
     close = {"handletextpad": 0.4, "columnspacing": 1.2, "frameon": False, "fontsize": 9}
     return rows, {"ncols": -(-len(labels) // rows), **close}
@@ -335,7 +332,7 @@ def _draw(shown: _Shown, ax: Any, curves: _Curves) -> None:
         step = min(0.055, 0.4 / p.shape[1])
         places = -0.02 - step * (np.arange(p.shape[1]) + 0.5)
         for c, label in enumerate(shown.labels):
-            ax.plot(x, p[:, c], color=shown.colours[c], ls=DASHES[c % len(DASHES)], lw=1.8, label=label)
+            ax.plot(x, p[:, c], **look(c, len(x)) | {"color": shown.colours[c]}, lw=1.8, label=label)
         ax.set_ylim(places[-1] - step, 1.03)
     for c, label in enumerate(shown.labels):
         seen = shown.x[shown.codes == c, curves.column]
@@ -367,17 +364,17 @@ def _legend(ax: Any, inside: bool, figure: Any = None, room: float = 80) -> None
             edge: Any = handle.get_edgecolor()
             handles[i] = Line2D([], [], ls="", marker="|", ms=10, mew=2, color=edge[0][:3])
     if figure is not None:
-        figure.legend(handles, labels, loc="outside upper left", **_in_rows(labels, room)[1])
+        figure.legend(handles, labels, loc="outside upper left", handlelength=2.6, **_in_rows(labels, room)[1])
     elif not inside:
-        ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), **_in_rows(labels, room)[1])
+        ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1.0), handlelength=2.6, **_in_rows(labels, room)[1])
     else:
         box = ax.get_window_extent()
         width, height = (72 / ax.figure.dpi * side for side in (box.width, box.height))  # in points
-        rows, options = _in_rows(labels, width / 5)
+        rows, options = _in_rows(labels, width / 5.5)
         share = min(0.5, 18 * rows / height)
         low, high = ax.get_ylim()
         ax.set_ylim(low, (high - share * low) / (1 - share))
-        ax.legend(handles, labels, loc="upper left", borderaxespad=0.0, **options)
+        ax.legend(handles, labels, loc="upper left", borderaxespad=0.0, handlelength=2.6, **options)
 
 
 def _axes(ax: Any) -> Any:

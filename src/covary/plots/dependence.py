@@ -24,7 +24,7 @@ from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.softmax import Softmax
 from covary.plots.columns import CROWDED, coded_columns, column_number, level_names, names_of
 from covary.plots.relevance import _of_means, _rows_of, quick_joint
-from covary.plots.style import BLUE, COLOURS, DASHES, GREY, bare, legend, one, posteriors, several
+from covary.plots.style import BLUE, GREY, MARKS, bare, legend, look, one, posteriors, several
 
 CELLS = 2**23  # covariances held at a time
 WORK = 2e10  # products spent on joint draws along one column: values × n² × rows
@@ -200,18 +200,20 @@ def plot_dependence(
 def _draw(ax: Any, found: Dependence, seen: np.ndarray, classes: list[str]) -> None:
     curves = found.mean[:, None] if found.mean.ndim == 1 else found.mean
     for c, mean in enumerate(curves.T):
-        colour, dash = COLOURS[c % len(COLOURS)], DASHES[c // len(COLOURS) % len(DASHES)]
+        line = look(c, len(found.x))
         label = classes[c] if curves.shape[1] > 1 and c < len(classes) else None
         if found.levels:
             ends = None
             if found.low is not None and found.high is not None:
                 ends = np.maximum(np.stack([mean - found.low, found.high - mean]), 0.0)
-            ax.errorbar(found.x, mean, ends, fmt="os^Dv"[c % 5], color=colour, ms=5, capsize=3, lw=1.4, label=label)
+            ax.errorbar(
+                found.x, mean, ends, fmt=MARKS[c % len(MARKS)], color=line["color"], ms=5, capsize=3, lw=1.4, label=label
+            )
             ax.set_xticks(found.x)
             continue
         if found.low is not None and found.high is not None:
             ax.fill_between(found.x, found.low, found.high, color=BLUE, alpha=0.25, lw=0)
-        ax.plot(found.x, mean, color=colour, ls=dash, lw=1.7, label=label)
+        ax.plot(found.x, mean, **line, lw=1.7, label=label)
     if not found.levels:
         tenths = np.quantile(seen, np.arange(1, 10) / 10)
         inside = tenths[(tenths >= found.x[0]) & (tenths <= found.x[-1])]

@@ -192,6 +192,7 @@ def _maps(posterior: Any, ax: Any, names: Any, margin: float, size: float | None
         (axes[1], shown.std, f"standard deviation of {shown.spread}", "cividis", drawn_range(shown.std)),
     ):
         drawn = one.contourf(u, v, values.reshape(SIDE, SIDE), levels=np.linspace(least, most, 25), cmap=colours)
+        drawn.set_rasterized(True)  # in a vector picture the outlines of a rough surface would fill megabytes
         one.figure.colorbar(drawn, ax=one, ticks=MaxNLocator(7))
         one.set_title(title, fontsize=10)
         one.set_xlabel(column_name(names, 0))

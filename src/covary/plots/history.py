@@ -59,7 +59,8 @@ def plot_history(learned: Any, ax: Any = None) -> Any:
     ax.set_xlabel("evaluation")
     ax.set_ylabel("nats below the best")
     title(ax, f"{len(rows)} evaluations, {learned.status}")
-    legend(ax, loc="lower left" if len(set(rows.tolist())) == 1 else "best")
+    if len(set(rows.tolist())) > 1:
+        legend(ax)
     bare(ax)
     return ax
 

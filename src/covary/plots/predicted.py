@@ -12,6 +12,7 @@ from covary.plots.held_out import HALF, left_out
 from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, legend, one, thinned, title
 
 FEWEST = 12  # rows for each point of a running mean
+KINDS = 30  # whole numbers of at most so many kinds are drawn apart
 
 
 def plot_predicted(
@@ -50,6 +51,7 @@ def plot_predicted(
         if interval is not None:
             ends = (_arrays(who, y, interval[0], None)[1], _arrays(who, y, interval[1], None)[1])
     ax = one(ax, (4.8, 4.4))
+    at = _apart(y)
     miss = np.zeros(len(y), bool) if ends is None else (y < ends[0]) | (y > ends[1])
     shown = thinned(len(y))
     for what, colour, mark, label in ((~miss, BLUE, "o", "95 % interval holds y"), (miss, ORANGE, "D", "it does not")):
@@ -58,10 +60,10 @@ def plot_predicted(
             continue
         raster, faint = len(y) > RASTER, float(np.clip(60 / len(rows), 0.12, 0.55))
         if ends is not None:
-            ax.vlines(y[rows], ends[0][rows], ends[1][rows], color=colour, lw=0.9, alpha=faint, rasterized=raster)
+            ax.vlines(at[rows], ends[0][rows], ends[1][rows], color=colour, lw=0.9, alpha=faint, rasterized=raster)
         size = dot_size(len(y)) * (0.8 if mark == "D" else 1.0)
         named = f"{label} ({int(what.sum())})" if ends is not None else "_"
-        ax.scatter(y[rows], mean[rows], s=size, color=colour, marker=mark, lw=0, zorder=3, rasterized=raster, label=named)
+        ax.scatter(at[rows], mean[rows], s=size, color=colour, marker=mark, lw=0, zorder=3, rasterized=raster, label=named)
     ax.axline((y[0], y[0]), slope=1.0, color=ink(), lw=0.9, ls="--", zorder=2)
     ax.set_xlabel(f"{name}, observed")
     ax.set_ylabel(f"{name}, predicted{how}")
@@ -69,9 +71,28 @@ def plot_predicted(
     said = [f"R² {r_squared(1 - ((y - mean) ** 2).sum() / total)}"] if total > 0 else []
     said += [] if ends is None else [f"95 % intervals hold {100 * (1 - miss.mean()):.1f} %"]
     title(ax, ", ".join(said))
-    legend(ax, loc="upper left", markerscale=(18 / dot_size(len(y))) ** 0.5)
+    ax.set_title(ax.get_title("left"), fontsize=9.5, loc="left", pad=22 if ends is not None else None)
+    size = (18 / dot_size(len(y))) ** 0.5
+    legend(
+        ax,
+        loc="lower left",
+        bbox_to_anchor=(-0.02, 1.0),
+        ncol=2,
+        borderaxespad=0.1,
+        columnspacing=1.0,
+        handlelength=1.0,
+        markerscale=size,
+    )
     bare(ax)
     return ax
+
+
+def _apart(y: np.ndarray) -> np.ndarray:
+    """Where rows are drawn: whole numbers of a few kinds a little to either side, so that they do not hide each other."""
+    kinds = np.unique(y)
+    if len(kinds) > KINDS or not (kinds == np.round(kinds)).all():
+        return y
+    return y + np.random.default_rng(0).uniform(-0.3, 0.3, len(y))
 
 
 def r_squared(value: float) -> str:

@@ -1,12 +1,12 @@
 r"""How much each input column matters, under any kernel: Sobol's total index of the function, with its uncertainty.
 
-For a function f and rows x_i of the data, shuffle column j among the rows to get x'_i. Then
+For a function f and rows x_i of the data, shuffle column j among the rows, several times, to get x_i^{(r)}. Then
 
-.. math:: S_j = \frac{\frac1m\sum_i (f(x'_i) - f(x_i))^2}{2\,\mathrm{var}_i f(x_i)}
+.. math:: S_j = \frac{\frac1m\sum_i \mathrm{var}_r f(x_i^{(r)})}{\mathrm{var}_i f(x_i)}
 
-is Jansen's (1999) estimate of the share of the variance of f that involves column j: 0 if f does not depend on it, 1 if it
-depends on nothing else. Columns that act together are each given what they share, so the shares may add to more than one.
-Being a function of f, S_j has a posterior: it is evaluated for joint draws of f.
+with the row itself among the r (Jansen 1999, who shuffles once) is the share of the variance of f that involves column j: 0 if
+f does not depend on it, 1 if it depends on nothing else. Columns that act together are each given what they share, so the
+shares may add to more than one. Being a function of f, S_j has a posterior: it is evaluated for joint draws of f.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ import numpy as np
 from covary._checks import CovaryError, fail
 from covary.gram.dense import DenseBound
 from covary.likelihoods.softmax import Softmax
+from covary.parameters import parameters
 from covary.plots.columns import names_of
 from covary.plots.style import BLUE, bare, ink, one, posteriors
+from covary.posterior import square_root
 
 WORK = 2e10  # products spent on joint draws: columns × n² × rows
+EVALUATIONS, LOOKED = 3e8, 1000  # numbers compared for the posterior mean: columns × n × d × rows; the most rows
+SHUFFLES, JOINT = 8, 400  # the most of one column, and the most rows drawn jointly beside their own
 BATCH = 4000  # rows predicted in one go
+MOST_COLUMNS = 60  # of more, those with the shortest length-scales are looked at
 
 
 class Relevance(NamedTuple):
     """Columns from the most relevant to the least: names, shares, and what is to be taken off and added for 95 %, (2, d).
 
     ``errors`` is None where the posterior has no joint draws, or only slow ones (several latent functions, neighbours): then
-    the shares are those of the posterior mean.
+    the shares are those of the posterior mean. A report and the command show these numbers.
     """
 
     names: list[str]
@@ -39,7 +44,13 @@ class Relevance(NamedTuple):
 
 
 def relevance(
-    model: Any, names: Sequence[str] | None = None, *, rows: int = 200, draws: int = 200, most: int = 30, key: int = 0
+    model: Any,
+    names: Sequence[str] | None = None,
+    *,
+    rows: int | None = None,
+    draws: int | None = None,
+    most: int = 30,
+    key: int = 0,
 ) -> Relevance:
     """The share of the function's variation that involves each column: posterior median and 95 % interval.
 
@@ -50,11 +61,12 @@ def relevance(
     names
         Names of the input columns; those seen in ``fit`` by default.
     rows
-        The most rows of the data that are looked at; fewer of large problems.
+        The most rows of the data that draws are looked at; fewer of large problems. By default 200, of more than 15 columns
+        100. The posterior mean, which is cheaper, is looked at in up to 1,000.
     draws
-        Draws of the function.
+        Draws of the function: by default 100, of more than 5,000 rows 50.
     most
-        Of more columns, those are looked at along which the posterior mean moves most.
+        Of more columns, those are told along which the posterior mean moves most.
     key
         Seed of rows, shuffles and draws.
 
@@ -73,21 +85,24 @@ def relevance(
     labels = names_of(model, inputs.columns, names)
     if inputs.columns == 1:  # all there is
         return Relevance(labels, np.ones(1), np.zeros((2, 1)))
+    rows = (200 if inputs.columns <= 15 else 100) if rows is None else rows
+    draws = (100 if inputs.rows <= 5000 else 50) if draws is None else draws
     rng = np.random.default_rng(key)
-    cheap = _rows_of(inputs, rows, rng)
-    shares = _of_means(model, parts, cheap, rng)
-    chosen = np.argsort(-shares, kind="stable")[:most]
+    likely = _likely(parts, inputs)
+    cheap = int(np.clip(EVALUATIONS / (2 * len(likely) * inputs.columns * inputs.rows), rows, max(rows, LOOKED)))
+    shares = _of_means(model, parts, _rows_of(inputs, cheap, rng), rng, likely)
+    chosen = np.argsort(-shares, kind="stable")[: min(most, len(likely))]
     values, errors = shares[chosen], None
     one_function = len(parts) == 1 and parts[0].model.likelihood.latents == 1
-    if one_function and quick_joint(parts[0]):  # a few dozen rows would not do
+    if one_function and values.any() and quick_joint(parts[0]):  # a few dozen rows would not do
         width = parts[0].bound.width
-        few = int(np.clip(WORK / (len(chosen) * max(width, 100) ** 2), 40, rows))
+        few = int(np.clip(0.5 * WORK / (len(chosen) * max(width, 100) ** 2), 40, rows))
         try:
             found = _of_draws(parts[0], _rows_of(inputs, few, rng), chosen, draws, rng)
-        except CovaryError:  # a gram without joint covariances
+        except (CovaryError, np.linalg.LinAlgError):  # a gram without joint covariances
             found = None
-        if found is not None:
-            low, values, high = np.quantile(found, [0.025, 0.5, 0.975], axis=0)
+        if found is not None:  # how far draws are from the mean, of some rows, beside the mean of many
+            low, values, high = np.quantile(np.clip(values + found, 0.0, 1.0), [0.025, 0.5, 0.975], axis=0)
             errors = np.stack([values - low, high - values])
     order = np.argsort(-values, kind="stable")
     errors = None if errors is None else errors[:, order]
@@ -170,35 +185,55 @@ def _rows_of(inputs: Any, count: int, rng: np.random.Generator) -> Any:
     return inputs.take(np.sort(rng.choice(inputs.rows, count, replace=False)))
 
 
-def _shuffled(inputs: Any, column: int, rng: np.random.Generator) -> np.ndarray:
-    x = np.array(inputs.x, np.float64)
-    x[:, column] = rng.permutation(x[:, column])
+def _shuffled(inputs: Any, column: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """The rows with one column shuffled, so many times: (count × rows, d)."""
+    x = np.tile(np.asarray(inputs.x, np.float64), (count, 1))
+    x[:, column] = np.concatenate([rng.permutation(inputs.x[:, column]) for _ in range(count)])
     return x
 
 
-def _index(base: np.ndarray, moved: np.ndarray) -> np.ndarray:
-    """Jansen's index, for values (..., m, k): one number for every leading entry, averaged over outputs."""
-    change, whole = np.square(moved - base).mean(-2), base.var(-2)
-    share = np.divide(change, 2 * whole, out=np.zeros_like(change), where=whole > 0)
+def _index(values: np.ndarray, together: bool = False) -> np.ndarray:
+    """The share of values (..., 1 + shuffles, m, k), the rows themselves first: one for every leading entry.
+
+    Averaged over the k outputs, or of all of them together.
+    """
+    change, whole = values.var(-3, ddof=1).mean(-2), values[..., 0, :, :].var(-2)
+    if together:  # a rare class counts for less
+        change, whole = change.sum(-1, keepdims=True), whole.sum(-1, keepdims=True)
+    share = np.divide(change, whole, out=np.zeros_like(change), where=whole > 0)
     return np.clip(share.mean(-1), 0.0, 1.0)
 
 
-def _of_means(model: Any, parts: list[Any], inputs: Any, rng: np.random.Generator) -> np.ndarray:
-    """The index of the posterior mean, (d,)."""
+def _likely(parts: list[Any], inputs: Any) -> np.ndarray:
+    """The columns worth a look: all of a few; of many those of the largest spread over length-scale."""
+    if inputs.columns <= MOST_COLUMNS:
+        return np.arange(inputs.columns)
+    x, size = np.asarray(inputs.x, np.float64), np.zeros(inputs.columns)
+    for kernel in (kernel for part in parts for kernel in part.model.prior.kernels):
+        for path, parameter in parameters(kernel).items():
+            if path.endswith("lengthscale") and np.shape(parameter.value) in ((), size.shape):
+                size = np.maximum(size, x.std(0) / np.asarray(parameter.value))
+    return np.sort(np.argsort(-size, kind="stable")[:MOST_COLUMNS])
+
+
+def _of_means(
+    model: Any, parts: list[Any], inputs: Any, rng: np.random.Generator, columns: np.ndarray | None = None
+) -> np.ndarray:
+    """The index of the posterior mean, (d,): of some columns, 0 elsewhere."""
     m, d = inputs.x.shape
-    base, out = _means(model, parts, inputs), np.empty(d)
-    together = max(1, BATCH // m)
-    for start in range(0, d, together):
-        part = range(start, min(d, start + together))
-        x = np.concatenate([_shuffled(inputs, j, rng) for j in part])
-        many = inputs.take(np.tile(np.arange(m), len(part))).with_x(x)
-        moved = _means(model, parts, many).reshape(len(part), m, -1)
-        if moved.shape[2] > 1 and isinstance(parts[0].model.likelihood, Softmax):  # a rare class counts for less
-            change, whole = np.square(moved - base).mean(1).sum(1), base.var(0).sum()
-            out[list(part)] = np.clip(change / (2 * whole) if whole > 0 else 0.0 * change, 0.0, 1.0)
-        else:
-            out[list(part)] = _index(base, moved)
-    return out
+    columns = np.arange(d) if columns is None else columns
+    rows = EVALUATIONS / (len(columns) * d * parts[0].data.rows)
+    count = int(np.clip(rows // m, 1, SHUFFLES))
+    base, out = _means(model, parts, inputs), np.zeros(d)
+    together = max(1, BATCH // (m * count))
+    for start in range(0, len(columns), together):
+        part = columns[start : start + together]
+        x = np.concatenate([_shuffled(inputs, j, count, rng) for j in part])
+        many = inputs.take(np.tile(np.arange(m), len(part) * count)).with_x(x)
+        moved = _means(model, parts, many).reshape(len(part), count, m, -1)
+        values = np.concatenate([np.broadcast_to(base, (len(part), 1, *base.shape)), moved], axis=1)
+        out[part] = _index(values, isinstance(parts[0].model.likelihood, Softmax))
+    return np.where(np.ptp(inputs.x, axis=0) == 0, 0.0, out)  # nothing to shuffle
 
 
 def _means(model: Any, parts: list[Any], inputs: Any) -> np.ndarray:
@@ -216,12 +251,20 @@ def _means(model: Any, parts: list[Any], inputs: Any) -> np.ndarray:
 
 
 def _of_draws(post: Any, inputs: Any, columns: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """The index of joint draws, (draws, len(columns))."""
+    """The index of joint draws less that of the mean at the same rows, (draws, len(columns))."""
     m = inputs.rows
-    twice = inputs.take(np.tile(np.arange(m), 2))
+    count = int(np.clip(JOINT // m, 1, SHUFFLES))
+    every = inputs.take(np.tile(np.arange(m), 1 + count))
     out = np.empty((draws, len(columns)))
     for i, j in enumerate(columns):
-        x = np.concatenate([np.asarray(inputs.x, np.float64), _shuffled(inputs, int(j), rng)])
-        f = post.sample(twice.with_x(x), draws, key=rng).reshape(draws, 2 * m, -1)
-        out[:, i] = _index(f[:, :m], f[:, m:])
+        if np.ptp(inputs.x[:, j]) == 0:  # nothing to shuffle
+            out[:, i] = 0.0
+            continue
+        x = np.concatenate([np.asarray(inputs.x, np.float64), _shuffled(inputs, int(j), count, rng)])
+        X = every.with_x(x)
+        mean, root = np.asarray(post.mean(X)).reshape(X.rows, -1).T, square_root(post.covariance(X))
+        f = mean + rng.standard_normal((draws, *mean.shape)) @ root.T  # (draws, outputs, rows)
+        each = np.concatenate([f, mean[None]]).reshape(draws + 1, len(mean), 1 + count, m)
+        found = _index(np.moveaxis(each, 1, -1))
+        out[:, i] = found[:-1] - found[-1]
     return out

@@ -10,9 +10,17 @@ import numpy as np
 
 from covary._checks import fail
 
-BLUE, ORANGE, GREEN, PINK, GOLD, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"  # Okabe–Ito
-COLOURS = (BLUE, ORANGE, GREEN, PINK, GOLD, SKY)
-DASHES = ("-", "--", "-.", ":")
+# Any two are at least 20 apart in CIE-Lab (nine just noticeable differences), also to readers who see no red or no green; so
+# are all of them from a white page and from a dark one. Searched for from Okabe and Ito's blue and orange.
+BLUE, ORANGE, GREEN, PINK, GOLD, VIOLET, WINE, SKY = COLOURS = (
+    *("#0072B2", "#D55E00", "#1FA460", "#A8527C"),
+    *("#F2A100", "#4431B5", "#921429", "#4CC2E0"),
+)
+ON_DARK = dict(
+    zip(COLOURS, (*("#4AA8E0", "#E8833A", "#45E08F", "#B5749B"), *("#F7DC3A", "#7A66F2", "#DB4A50", "#C5EAF4")), strict=True)
+)
+DASHES = ("-", (0, (5, 1.6)), (0, (6, 1.5, 1.2, 1.5)), (0, (1.3, 1.3)))
+MARKS = "o^sDvPX<>p*"
 INK, GREY = "#222222", "#8A8A8A"  # grey: seen on white and on black
 SEQUENTIAL, UNCERTAIN, DIVERGING = "viridis", "cividis", "PuOr"  # of means, of spreads, of what has a middle
 PANEL = (3.2, 2.3)  # inches
@@ -99,10 +107,27 @@ def svg(figure: Any, *, title: str, prefix: str = "") -> str:
     text = out.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(CURRENT, "currentColor")
+    text = re.sub(
+        r'(<path id="m\w+" d="[^"]*" style=")stroke: [^;"]+(?:; )?', r"\1", text
+    )  # marks take the colour of their use
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", text)
     label = html.escape(title, quote=True)
     return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1).strip()
+
+
+def look(i: int, points: int = 0) -> dict[str, Any]:
+    """The i-th line of several: a colour, dashes, and from the fifth on marks, at about six of so many points.
+
+    Examples
+    --------
+    >>> look(1)["color"], look(1)["ls"] == look(5)["ls"], look(1)["marker"], look(5)["marker"]
+    ('#D55E00', True, None, '^')
+    """
+    every = max(1, points // 6)
+    mark = None if i < len(DASHES) else MARKS[(i - len(DASHES)) % len(MARKS)]
+    dash, colour = DASHES[i % len(DASHES)], COLOURS[i % len(COLOURS)]
+    return {"color": colour, "ls": dash, "marker": mark, "ms": 4.5, "markevery": ((i * every) // 4 % every, every)}
 
 
 # axes -----------------------------------------------------------------------------------------------------------
@@ -143,7 +168,7 @@ def bare(ax: Any) -> None:
 def legend(ax: Any, **options: Any) -> None:
     """A legend without a frame, where there is something to name."""
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(**{"frameon": False, "fontsize": 8.5, "handlelength": 1.6} | options)
+        ax.legend(**{"frameon": False, "fontsize": 8.5, "handlelength": 2.6} | options)
 
 
 def title(ax: Any, text: str) -> None:

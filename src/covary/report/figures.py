@@ -32,11 +32,15 @@ MOST_TERMS, MOST_COLUMNS, MOST_OUTPUTS = 6, 6, 3
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture for the page: its SVG, a caption, and whether it may take the whole width."""
+    """A picture for the page: its SVG, a caption, and the classes of its element.
+
+    ``"wide"`` may take the whole width; ``"map"`` has colours that mean numbers, so a dark page leaves them as they are;
+    ``"paper"`` has colours on white, so it stays white there.
+    """
 
     svg: str
     caption: str
-    wide: bool = False
+    classes: str = ""
 
 
 class Pictures:
@@ -73,7 +77,7 @@ class Pictures:
         captions: list[str],
         *,
         size: tuple[float, float] = PANEL,
-        wide: bool = False,
+        classes: str = "",
     ) -> list[Figure]:
         """So many figures of one axes each, drawn by one call with all of them."""
         with self._quiet():
@@ -84,15 +88,15 @@ class Pictures:
             out = []
             for ax, alt, caption in zip(axes, alts, captions, strict=True):
                 self.count += 1
-                out.append(Figure(svg(ax.figure, title=alt, prefix=f"f{self.count}-"), caption, wide))
+                out.append(Figure(svg(ax.figure, title=alt, prefix=f"f{self.count}-"), caption, classes))
             return out
 
-    def own(self, draw: Callable[[], Any], alt: str, caption: str, *, wide: bool = False) -> list[Figure]:
+    def own(self, draw: Callable[[], Any], alt: str, caption: str, *, classes: str = "") -> list[Figure]:
         """One figure that the drawing function makes itself."""
         with self._quiet():
             ax = np.ravel(np.asarray(draw(), dtype=object))[0]
             self.count += 1
-            return [Figure(svg(ax.figure, title=alt, prefix=f"f{self.count}-"), caption, wide)]
+            return [Figure(svg(ax.figure, title=alt, prefix=f"f{self.count}-"), caption, classes)]
 
     def one(self, draw: Callable[[Any], Any], alt: str, caption: str, **options: Any) -> list[Figure]:
         """One figure; none where it cannot be drawn."""
@@ -118,7 +122,10 @@ def fit_figures(pictures: Pictures, estimator: Any, subject: Subject, scales: Sc
         alt = f"Map of class probabilities over {names[0]} and {names[1]}, with the training rows."
         return attempt(
             lambda: pictures.own(
-                lambda: plot_classes(estimator), alt, "Probability of the classes, with the rows learned from.", wide=True
+                lambda: plot_classes(estimator),
+                alt,
+                "Probability of the classes, with the rows learned from.",
+                classes="wide paper",
             )
         )
     out: list[Figure] = []
@@ -126,14 +133,14 @@ def fit_figures(pictures: Pictures, estimator: Any, subject: Subject, scales: Sc
         target = f"{subject.targets[j]}{_standardised(subject)}"
         if d == 1:
             alt = f"{target} against {names[0]}: mean, 95 % bands and {post.data.rows} training rows."
-            said = f"{target}: mean, 95 % of the function (dark) and of new observations (light), and the rows learned from."
+            said = f"{target}: mean with its 95 % band (dark), 95 % of new observations (light), and the rows learned from."
             out += attempt(
                 lambda post=post, alt=alt, said=said, target=target: pictures.one(
                     lambda ax: _series(ax, post, names, target, scales, subject.post.data.rows),
                     alt,
                     said,
                     size=(5.8, 3.4),
-                    wide=True,
+                    classes="wide",
                 )
             )
         else:
@@ -142,7 +149,7 @@ def fit_figures(pictures: Pictures, estimator: Any, subject: Subject, scales: Sc
             said = [f"Mean of {target}, with the rows learned from.", "How uncertain it is."]
             out += attempt(
                 lambda post=post, alts=alts, said=said: pictures.many(
-                    2, lambda ax: plot_fit(post, ax, names=names), alts, said, size=(4.4, 3.4)
+                    2, lambda ax: plot_fit(post, ax, names=names), alts, said, size=(4.4, 3.4), classes="map"
                 )
             )
     return out
@@ -198,6 +205,8 @@ def prediction_figures(pictures: Pictures, subject: Subject, seen: Foretold) -> 
         inside = 100 * float((np.abs(seen.pit[:, j] - 0.5) <= 0.475).mean())
         alt = f"Predicted against observed {name}: {inside:.0f} % of {len(y)} rows lie inside their 95 % intervals."
         caption = f"{name}: each row foretold {_how(seen)}, with its 95 % interval. On the dashed line the prediction is right."
+        if subject.discrete:
+            caption += " Intervals of whole numbers hold more than they say; rows are drawn a little to either side."
         ends = None if seen.ends is None else tuple(edge[:, j] for edge in seen.ends)
         out += pictures.one(
             lambda ax, y=y, mean=mean, std=std, name=name, ends=ends: plot_predicted(
@@ -328,7 +337,9 @@ def dependence_figures(
     for j, model in enumerate(subjects):
         whose = f"{subject.targets[j]}{_standardised(subject)}" if several else ""
         points = 25 if subject.post.data.rows > FINE or subject.classes is not None else 60
-        alts = [f"Partial dependence of {whose or 'the prediction'} on {names[i]}, with a 95 % band." for i in columns]
+        many = subject.classes is not None and len(subject.classes) > 2
+        band = ", one curve for each class." if many else ", with a 95 % band."
+        alts = [f"Partial dependence of {whose or 'the prediction'} on {names[i]}{band}" for i in columns]
         captions = [f"{subject.targets[j] if several else 'Dependence'} on {names[i]}, others as in the data." for i in columns]
 
         def draw(axes: Any, model: Any = model, whose: str = whose, points: int = points) -> None:

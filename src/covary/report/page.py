@@ -17,12 +17,10 @@ from covary.diagnosis import Diagnosis, Foretold, Subject, diagnose
 from covary.plots.columns import Scales
 from covary.plots.predicted import r_squared
 from covary.plots.relevance import relevance as find_relevance
-from covary.plots.style import MOST
+from covary.plots.style import MOST, ON_DARK
 from covary.report import figures as draw
 from covary.report import tables
 from covary.report.words import component_rows, learning_note, number, sentences, short_names
-
-ROWS = 200  # rows that relevance is found from
 
 
 def write_report(
@@ -75,15 +73,26 @@ def render(values: dict[str, Any]) -> str:
     here = resources.files("covary.report")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(here.joinpath("template.html").read_text("utf-8"))
-    values = values | {"breakable": lambda text: markupsafe.escape(text).replace(".", markupsafe.Markup(".<wbr>"))}
-    text = template.render(style=here.joinpath("style.css").read_text("utf-8"), **values)
+    gap = markupsafe.Markup("<wbr>")
+    values = values | {"breakable": lambda text: markupsafe.escape(text).replace(".", "." + gap).replace("[", gap + "[")}
+    text = template.render(style=here.joinpath("style.css").read_text("utf-8") + _dark(), **values)
     return re.sub(r"(?<=\d) %", "\u00a0%", text)
+
+
+def _dark() -> str:
+    """The colours of figures on a dark page, as rules of a style sheet."""
+    rules = [
+        f'  figure:not(.paper) svg [style*="{what}: {light.lower()}"] {{ {what}: {dark.lower()} !important; }}'
+        for light, dark in ON_DARK.items()
+        for what in ("fill", "stroke")
+    ]
+    return "\n".join(["@media screen and (prefers-color-scheme: dark) {", *rules, "}", ""])
 
 
 def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameters: Any, title: str | None) -> dict[str, Any]:
     """Everything the template needs."""
     pictures = draw.Pictures()
-    seen = diagnosis.foretold
+    seen = None if diagnosis.foretold is None else diagnosis.foretold.with_ends()
     drawn = replace(subject, columns=short_names(subject.columns), targets=short_names(subject.targets))
     names, found, scales = list(drawn.columns), _relevance(estimator, drawn), Scales(estimator)
     important = _important(drawn, found)
@@ -109,7 +118,7 @@ def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameter
         "shares": any(row["share"] is not None for row in components),
         "errors": any(row.error for row in parameters),
         "component_figures": draw.component_figures(pictures, drawn, names, components, scales),
-        "parameters": [_tidy(row) for row in parameters],
+        "parameters": [_tidy(row, subject.functions) for row in parameters],
         "learning": draw.learning_figures(pictures, part.learned_),
         "facts": tables.fit_facts(estimator, subject),
         "columns": tables.data_rows(subject, scales),
@@ -118,11 +127,12 @@ def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameter
         "versions": tables.versions(estimator),
         "written": datetime.date.today().isoformat(),
         "regression": regression,
+        "banded": subject.classes is None or len(subject.classes) == 2,
         "seen": seen,
         "how": "" if seen is None else _how(seen),
-        "percent": lambda v: "–" if v is None else f"{100 * v:.0f} %".replace("-", "−"),
+        "percent": lambda v: "–" if v is None else f"{round(100 * v)} %".replace("-", "−"),
         "number": number,
-        "place": short_names(subject.columns, 16)[important[0]],
+        "place": ", ".join(short_names(subject.columns, 16)[i] for i in tables.places(subject, important)),
         "merged": subject.post.data.weight is not None and (seen is None or seen.kind != "new rows"),
     }
     return out | _held(pictures, subject, drawn, seen, important, scales)
@@ -148,10 +158,12 @@ def _held(
     }
 
 
-def _tidy(row: Any) -> dict[str, str]:
-    """A row of the table of parameters, rounding errors rounded."""
+def _tidy(row: Any, functions: list[str]) -> dict[str, str]:
+    """A row of the table of parameters, rounding errors rounded, with the function it is of where there are several."""
+    place = re.match(r"kernel\.(\d+)\.", row.name)
     return {
         "name": row.name,
+        "of": functions[int(place[1])] if functions and place else "",
         "value": _plainly(row.value),
         "error": _plainly(row.error),
         "note": re.sub(r"-?\d(?:\.\d+)?e-1\d\b", "0", row.note).replace("(-", "(−"),
@@ -176,10 +188,8 @@ def _kind(subject: Subject) -> str:
 
 
 def _relevance(estimator: Any, subject: Subject) -> Any:
-    rows = ROWS if len(subject.columns) <= 15 else ROWS // 2
-    draws = 100 if subject.post.data.rows <= 5000 else 50
     try:
-        return find_relevance(estimator, list(subject.columns), rows=rows, draws=draws)
+        return find_relevance(estimator, list(subject.columns))
     except (CovaryError, np.linalg.LinAlgError):
         return None
 

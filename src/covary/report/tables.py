@@ -70,7 +70,7 @@ def class_rows(subject: Subject, counts: Any) -> list[dict[str, str]]:
 
 def largest_errors(subject: Subject, seen: Foretold, scales: Scales, important: list[int]) -> list[dict[str, str]]:
     """The rows that were foretold worst, and where they lie in the input that matters most."""
-    j = important[0]
+    at = places(subject, important)
     if seen.p is not None and subject.classes is not None:
         codes = seen.y[:, 0].astype(int)
         own = seen.p[np.arange(len(codes)), codes]
@@ -78,7 +78,7 @@ def largest_errors(subject: Subject, seen: Foretold, scales: Scales, important: 
         return [
             {
                 "row": f"{seen.rows[i]}",
-                "place": scales.text(j, float(seen.x[i, j])) or number(float(seen.x[i, j])),
+                "place": _where(seen, int(i), at, scales),
                 "seen": str(subject.classes[codes[i]]),
                 "said": str(subject.classes[int(seen.p[i].argmax())]),
                 "size": f"{100 * own[i]:.1f} %",
@@ -89,18 +89,33 @@ def largest_errors(subject: Subject, seen: Foretold, scales: Scales, important: 
     return [
         {
             "row": f"{seen.rows[i]}",
-            "place": scales.text(j, float(seen.x[i, j])) or number(float(seen.x[i, j])),
+            "place": _where(seen, int(i), at, scales),
             "seen": number(float(seen.y[i, 0])),
-            "said": beside(float(seen.mean[i, 0]), _half(seen, int(i))),
+            "said": _said(subject, seen, int(i)),
             "size": f"{seen.z[i, 0]:+.1f}".replace("-", "−"),
         }
         for i in order
     ]
 
 
-def _half(seen: Foretold, i: int) -> float:
-    """Half the width of a row's 95 % interval."""
-    return float(1.96 * seen.std[i, 0]) if seen.ends is None else float(seen.ends[1][i, 0] - seen.ends[0][i, 0]) / 2
+def places(subject: Subject, important: list[int]) -> list[int]:
+    """The columns that say where a row lies: both of two, else the one that matters most."""
+    return [0, 1] if len(subject.columns) == 2 else important[:1]
+
+
+def _where(seen: Foretold, i: int, columns: list[int], scales: Scales) -> str:
+    return ", ".join(scales.text(j, float(seen.x[i, j])) or number(float(seen.x[i, j])) for j in columns)
+
+
+def _said(subject: Subject, seen: Foretold, i: int) -> str:
+    """A row's mean and its 95 % interval: half its width, or its ends where they are not as far from the mean."""
+    mean = float(seen.mean[i, 0])
+    if seen.ends is None:
+        return beside(mean, float(1.96 * seen.std[i, 0]))
+    low, high = (float(edge[i, 0]) for edge in seen.ends)
+    if subject.gaussian:
+        return beside(mean, (high - low) / 2)
+    return f"{number(mean, 2)} ({number(low, 3)} to {number(high, 3)})"
 
 
 def fit_facts(estimator: Any, subject: Subject) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from covary._checks import CovaryError
 from covary.components import term_names, terms
 from covary.diagnosis import Diagnosis, Foretold, Subject
+from covary.diagnosis.cautious import cautious, too_wide
 from covary.kernels.base import Power, Product, Scaled, Sum
 from covary.kernels.combine import Columns
 from covary.plots.components import columns_of
@@ -57,12 +59,12 @@ LIKELIHOODS = {
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number in so many digits, thousands apart.
+    """A number in so many digits, thousands apart from ten thousand on: years stay years.
 
     Examples
     --------
-    >>> number(12345.678), number(0.00012), number(3.0), number(-0.5), number(1.0916, 3)
-    ('12,346', '0.00012', '3', '−0.5', '1.09')
+    >>> number(12345.678), number(1864.0), number(0.00012), number(3.0), number(-0.5), number(1.0916, 3)
+    ('12,346', '1864', '0.00012', '3', '−0.5', '1.09')
     >>> number(284.3, 2)
     '280'
     """
@@ -72,7 +74,7 @@ def number(value: float, digits: int = 4) -> str:
         return "0"
     size = abs(value)
     if 1000 <= size < 1e7:
-        text = f"{value:,.0f}"
+        text = f"{value:,.0f}" if size >= 1e4 else f"{value:.0f}"
     elif size >= 1e7 or size < 1e-4:
         text = f"{value:.3g}"
     elif size >= 10**digits:
@@ -88,12 +90,13 @@ def beside(value: float, error: float) -> str:
     Examples
     --------
     >>> beside(1.8442, 1.4712), beside(1375.2, 283.0), beside(-0.5, 0.0), beside(12.3, 0.00012)
-    ('1.8 ± 1.5', '1,375 ± 283', '−0.5 ± 0', '12.30000 ± 0.00012')
+    ('1.8 ± 1.5', '1375 ± 283', '−0.5 ± 0', '12.30000 ± 0.00012')
     """
     if not (np.isfinite(error) and error >= 1e-5 and max(abs(value), error) < 1e7):
         return f"{number(value)} ± {number(error, 2)}"
     places = max(0, 1 - int(np.floor(np.log10(error))))
-    return f"{value:,.{places}f} ± {error:,.{places}f}".replace("-", "−")
+    apart = "," if max(abs(value), error) >= 1e4 else ""
+    return f"{value:{apart}.{places}f} ± {error:{apart}.{places}f}".replace("-", "−")
 
 
 def percent_of(share: float) -> str:
@@ -101,14 +104,14 @@ def percent_of(share: float) -> str:
 
     Examples
     --------
-    >>> percent_of(0.812), percent_of(0.99961), percent_of(1.0), percent_of(-0.1), percent_of(1 - 1e-9)
-    ('81 %', '99.96 %', '100 %', '0 %', '99.9999 %')
+    >>> percent_of(0.812), percent_of(0.99698), percent_of(1.0), percent_of(-0.1), percent_of(1 - 1e-9)
+    ('81 %', '99.7 %', '100 %', '0 %', '99.9999 %')
     """
     share = max(share, 0.0)
     if share < 0.99 or share >= 1:
         return f"{100 * min(share, 1.0):.0f} %"
     places = min(4, int(np.floor(-np.log10(1 - share) + 1e-9)) - 1)
-    return f"{np.floor(10**places * 100 * share) / 10**places:.{places}f} %"
+    return f"{min(100 * share, 100 - 10.0**-places):.{places}f} %"
 
 
 def short_names(names: tuple[str, ...], most: int = 28) -> tuple[str, ...]:
@@ -161,7 +164,7 @@ def _fitted(subject: Subject, relevance: Any, method: Any) -> str:
     if d > 1 and relevance is not None and relevance.values.max() > 0:
         most = [n for n, v in zip(relevance.names, relevance.values, strict=True) if v >= 0.25 * relevance.values[0]][:3]
         if len(most) < d:
-            out += f"; what matters most is {listed(most)}"
+            out += f"; {listed(most)} matter{'s' * (len(most) == 1)} most"
     return f"{out}."
 
 
@@ -201,6 +204,10 @@ def _trust(subject: Subject, diagnosis: Diagnosis) -> str:
         unfinished = learning_note(subject)
         if unfinished:
             return f"None of {made} checks speaks against it, but {unfinished[0].lower()}{unfinished[1:]}"
+        seen = diagnosis.foretold
+        if subject.classes is None and seen is not None and cautious(subject, seen):
+            wide = f"about {number(too_wide(seen), 2)} times as wide as needed"
+            return f"None of {made} checks speaks against it; its error bars are on the safe side, {wide}."
         return f"None of {made} checks speaks against it: its {what} can be taken at their word where there are data."
     names = listed([check.title.lower() for check in found], 3)
     return f"{len(found)} of {made} checks warn{'s' * (len(found) == 1)} ({names}): read below before relying on it."
@@ -222,7 +229,7 @@ def component_rows(subject: Subject) -> list[dict[str, Any]]:
     post = subject.post
     kernels: Any = post.model.kernel if isinstance(post.model.kernel, tuple) else (post.model.kernel,)
     if len(kernels) > 1 or len(subject.posteriors) > 1:
-        labels = [str(c) for c in subject.classes] if subject.classes is not None else ["function", "noise"]
+        labels = subject.functions or list(subject.parts)
         if len(subject.posteriors) > 1:
             kernels = tuple(p.model.kernel for p in subject.posteriors)
         return [
@@ -287,8 +294,15 @@ def _season(product: Any, names: list[str]) -> str:
     wave = next(part for part in each if type(part).__name__ == "Periodic")
     lengths = [np.ravel(part.lengthscale) for part in each if part is not wave and hasattr(part, "lengthscale")]
     slow = [float(v[0]) for v in lengths if v.size == 1]
-    out = f"a pattern in {listed(names)} that repeats every {number(float(wave.period))}"
-    return out + (f" and changes over about {number(min(slow), 3)}" if slow else "")
+    out = f"a pattern in {listed(names)} that repeats every {_measured(float(wave.period), names)}"
+    return out + (f" and changes over about {_measured(min(slow), names, 3)}" if slow else "")
+
+
+def _measured(value: float, names: list[str], digits: int = 4) -> str:
+    """A number with the unit of the only column there is, where its name ends with one: 4.8 years, 1 year."""
+    unit = re.fullmatch(r".*\((years|days|hours|seconds)\)", names[0]) if len(names) == 1 else None
+    text = number(value, digits)
+    return text if unit is None else f"{text} {unit[1].removesuffix('s') if text == '1' else unit[1]}"
 
 
 def _pairs(product: Any, inner: list[Any]) -> Any:
@@ -316,14 +330,14 @@ def _scale(inner: Any, kernel: Any, subject: Subject, d: int) -> str:
     kind = type(inner).__name__
     period = getattr(inner, "period", None)
     if period is not None and np.ndim(period) == 0:
-        return f", every {number(float(period))}"
+        return f", every {_measured(float(period), [subject.columns[i] for i in columns_of(kernel, d)])}"
     length = getattr(inner, "lengthscale", None)
     if length is None or kind in ("Linear", "Periodic", "Hamming", "Exchangeable", "Polynomial"):
         return ""
     names = [subject.columns[i] for i in columns_of(kernel, d)]
     values = np.atleast_1d(np.asarray(length, np.float64))
     if len(values) == 1:
-        return f", varying over about {number(float(values[0]), 3)}"
+        return f", varying over about {_measured(float(values[0]), names, 3)}"
     if len(values) != len(names):
         return ""
     order = np.argsort(values)

@@ -1,0 +1,229 @@
+"""Models of tables on disk: files that predict the same again or say why not, and predictions from Parquet to Parquet."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import covary
+from covary import GPClassifier, GPRegressor
+from covary._checks import CovaryError
+from covary.committee import Committee, Parquet
+from covary.estimators import streamed
+from covary.files import BadFile
+
+KERNEL = "1.0 * Matern52(lengthscale=[1, 3]).on(0, 1) * Hamming().on(2)"
+
+
+def frame(rows: int = 360, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(0, 6, (2, rows))
+    soil = rng.choice(["clay", "sand"], rows)
+    y = np.sin(a) + 0.2 * b + (soil == "sand") + 0.1 * rng.normal(size=rows)
+    return pd.DataFrame({"a": a, "b": b, "soil": soil, "y": y, "label": np.where(y > 0.9, "high", "low")})
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of two Parquet files, five row groups."""
+    folder = tmp_path_factory.mktemp("table") / "parts"
+    folder.mkdir()
+    cells = frame()
+    cells[:200].to_parquet(folder / "1.parquet", row_group_size=80)
+    cells[200:].to_parquet(folder / "2.parquet", row_group_size=80)
+    return folder
+
+
+def fitted(table: Path, folder: Any, kind: Any = GPRegressor, **settings: Any) -> Any:
+    target = "y" if kind is GPRegressor else "label"
+    options: dict[str, Any] = {"partition": "kd_tree", **settings}
+    method = Committee(4, folder=None if folder is None else str(folder), **options)
+    fixed = ("kernel.*", "likelihood.variance") if kind is GPRegressor else ("kernel.*",)
+    model = kind(KERNEL, method=method, n_restarts=0, random_state=0, fixed=fixed)
+    if kind is GPRegressor:
+        model.set_params(noise=0.02)
+    return model.fit(Parquet(table, columns=["a", "b", "soil", target]), target)
+
+
+@pytest.fixture(scope="module")
+def saved(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model file, and beside it the rows of its experts."""
+    folder = tmp_path_factory.mktemp("saved")
+    fitted(table, folder / "rows", rule="rbcm").save(folder / "m.covary")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        (GPRegressor, {"rule": "rbcm"}),
+        (GPRegressor, {"rule": "grbcm", "partition": "kmeans"}),
+        (GPRegressor, {"rule": "gpoe", "partition": "arrival"}),
+        (GPRegressor, {"rule": "nearest", "learning": "independent"}),
+        (GPClassifier, {"rule": "rbcm", "partition": "arrival"}),
+        (GPClassifier, {"rule": "grbcm"}),
+    ],
+)
+def test_a_loaded_model_predicts_the_same_to_the_last_bit(
+    kind: Any, settings: dict[str, Any], table: Path, tmp_path: Path
+) -> None:
+    model, new = fitted(table, tmp_path / "rows", kind, **settings), frame(40, 1)[["a", "b", "soil"]]
+    assert model.posterior_.bound.elsewhere
+    model.save(tmp_path / "m.covary")
+    again = covary.load(tmp_path / "m.covary")
+    ask = (lambda m: m.predict(new, return_std=True)) if kind is GPRegressor else (lambda m: (m.predict_proba(new),))
+    for one, other in zip(ask(model), ask(again), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.log_marginal_likelihood_ == model.log_marginal_likelihood_
+    assert str(again.summary()) == str(model.summary())
+    again.save(tmp_path / "again.covary")
+    for one, other in zip(ask(model), ask(covary.load(tmp_path / "again.covary")), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_rows_in_a_temporary_folder_are_not_saved(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(CovaryError, match=r"temporary folder.*Committee\(folder="):
+        fitted(table, None, rule="rbcm").save(tmp_path / "m.covary")
+    assert not list(tmp_path.iterdir())
+
+
+def test_rows_that_moved_along_are_found_and_rows_that_are_gone_are_named(saved: Path, tmp_path: Path) -> None:
+    new = frame(10, 2)[["a", "b", "soil"]]
+    expected = covary.load(saved / "m.covary").predict(new)
+    moved = shutil.copytree(saved, tmp_path / "moved")
+    (saved / "rows").rename(saved / "elsewhere")
+    try:
+        np.testing.assert_array_equal(covary.load(moved / "m.covary").predict(new), expected)
+        with pytest.raises(BadFile, match=r"rows-000000\.spool', which cannot be read.*fit again"):
+            covary.load(saved / "m.covary")
+    finally:
+        (saved / "elsewhere").rename(saved / "rows")
+
+
+def test_rows_of_another_fit_are_not_taken_for_its_own(saved: Path, table: Path, tmp_path: Path) -> None:
+    """Files of the same size with another content."""
+    place = Path(shutil.copytree(saved / "rows", tmp_path / "rows"))
+    shutil.copy(saved / "m.covary", tmp_path)
+    (saved / "rows").rename(saved / "elsewhere")
+    try:
+        covary.load(tmp_path / "m.covary")
+        cells = frame()
+        (tmp_path / "other").mkdir()
+        cells.assign(y=-cells.y)[:200].to_parquet(tmp_path / "other" / "1.parquet", row_group_size=80)
+        cells.assign(y=-cells.y)[200:].to_parquet(tmp_path / "other" / "2.parquet", row_group_size=80)
+        sizes = [file.stat().st_size for file in sorted(place.iterdir())]
+        fitted(tmp_path / "other", place, rule="rbcm")
+        assert sizes == [file.stat().st_size for file in sorted(place.iterdir())]
+        with pytest.raises(BadFile, match=r"spool'.*has changed since the model was saved"):
+            covary.load(tmp_path / "m.covary")
+    finally:
+        (saved / "elsewhere").rename(saved / "rows")
+
+
+def test_a_table_that_changed_is_not_read_as_it_arrives(table: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(table, tmp_path / "copy"))
+    fitted(copy, None, rule="rbcm", partition="arrival").save(tmp_path / "m.covary")
+    covary.load(tmp_path / "m.covary")
+    frame()[:200].to_parquet(copy / "1.parquet", row_group_size=50)
+    with pytest.raises(BadFile, match=r"1\.parquet'.*has changed"):
+        covary.load(tmp_path / "m.covary")
+
+
+def test_a_file_does_not_tell_its_reader_whom_to_call(table: Path, tmp_path: Path) -> None:
+    model = fitted(table, tmp_path / "rows", rule="rbcm")
+    model.set_params(executor="tcp://10.1.2.3:8786").save(tmp_path / "m.covary")
+    assert covary.load(tmp_path / "m.covary").executor is None
+
+
+def test_more_experts_than_rows_and_known_gaps_are_refused_before_a_row_is_read(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = frame()
+    cells.loc[7, "b"] = np.nan
+    cells.to_parquet(tmp_path / "gaps.parquet")
+    monkeypatch.setattr(Parquet, "sample", lambda *_, **__: pytest.fail("rows were read"))
+    with pytest.raises(CovaryError, match="400 experts for 360 rows"):
+        GPRegressor(method=Committee(400)).fit(Parquet(table), "y")
+    with pytest.raises(CovaryError, match=r"column 'b' is missing or not finite in 1 of 360 rows"):
+        GPRegressor(method=Committee(4)).fit(Parquet(tmp_path / "gaps.parquet"), "y")
+
+
+# predictions from table to table ------------------------------------------------------------------------------------
+@pytest.fixture
+def new(tmp_path: Path) -> Path:
+    frame(90, 3).to_parquet(tmp_path / "new.parquet", row_group_size=20)
+    return tmp_path / "new.parquet"
+
+
+def test_numbers_are_predicted_row_group_by_row_group(
+    saved: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamed, "TOGETHER", 40)
+    model, told = covary.load(saved / "m.covary"), list[tuple[int, int]]()
+    out = tmp_path / "p.parquet"
+    count = model.predict_table(new, out, columns=["label", "a"], level=0.8, note=lambda *n: told.append(n))
+    found, cells = pd.read_parquet(out), frame(90, 3)
+    mean, std = model.predict(cells[["a", "b", "soil"]], return_std=True)
+    low, high = model.predict_interval(cells[["a", "b", "soil"]], 0.8)
+    assert count == 90
+    assert told == [(40, 90), (80, 90), (90, 90)]
+    assert list(found) == ["label", "a", "mean", "std", "lower", "upper"]
+    assert found["label"].tolist() == cells["label"].tolist()
+    assert found["a"].tolist() == cells["a"].tolist()
+    np.testing.assert_allclose(found[["mean", "std", "lower", "upper"]], np.stack([mean, std, low, high], axis=1), rtol=1e-10)
+    about = pq.ParquetFile(out).metadata
+    assert [about.row_group(g).num_rows for g in range(about.num_row_groups)] == [40, 40, 10]
+
+
+def test_classes_are_predicted_with_their_probabilities(new: Path, tmp_path: Path) -> None:
+    cells = frame(60, 4)
+    model = GPClassifier(KERNEL, fixed=("kernel.*",)).fit(cells[["a", "b", "soil"]], cells["label"])
+    model.predict_table(Parquet(new), tmp_path / "p.parquet")
+    found, asked = pd.read_parquet(tmp_path / "p.parquet"), frame(90, 3)[["a", "b", "soil"]]
+    assert list(found) == ["class", "p_high", "p_low"]
+    assert found["class"].tolist() == model.predict(asked).tolist()
+    np.testing.assert_allclose(found[["p_high", "p_low"]], model.predict_proba(asked), rtol=1e-12)
+
+
+def test_whole_number_classes_counts_and_several_targets(new: Path, tmp_path: Path) -> None:
+    cells, out = frame(40, 5), tmp_path / "p.parquet"
+    X = cells[["a", "b"]]
+    GPClassifier("Matern52()", fixed=("*",)).fit(X, (cells["y"] > 0.9).astype(int)).predict_table(new, out)
+    assert pd.read_parquet(out)["class"].dtype.kind == "i"
+    counts = GPRegressor("Matern52()", likelihood="poisson", fixed=("*",)).fit(X, np.round(np.abs(cells["y"]) * 3))
+    counts.predict_table(new, out, level=0.5)
+    low, high = counts.predict_interval(frame(90, 3)[["a", "b"]], 0.5)
+    np.testing.assert_array_equal(pd.read_parquet(out)[["lower", "upper"]], np.stack([low, high], axis=1))
+    two = GPRegressor("Matern52()", fixed=("*",), noise=0.1).fit(X, cells[["y", "a"]].to_numpy())
+    two.predict_table(new, out)
+    assert list(pd.read_parquet(out))[::4] == ["y0_mean", "y1_mean"]
+
+
+def test_what_cannot_be_predicted_is_said_and_nothing_is_written(saved: Path, new: Path, tmp_path: Path) -> None:
+    model, out = covary.load(saved / "m.covary"), tmp_path / "p.parquet"
+    cells = frame(90, 3)
+    cells.loc[50, "b"] = np.nan
+    cells.to_parquet(tmp_path / "gap.parquet", row_group_size=20)
+    cells.rename(columns={"b": "bb"}).to_parquet(tmp_path / "other.parquet")
+    for source, words, options in (
+        ("gap.parquet", r"NaN at row 50, column 'b'.*rows are counted from row group 0", {}),
+        ("other.parquet", r"no column 'b'.*perhaps 'bb'", {}),
+        ("new.parquet", "level is 2", {"level": 2}),
+        ("new.parquet", "'mean' is asked for and is also an output", {"columns": ["mean"]}),
+        ("new.parquet", "no column 'c'", {"columns": ["c"]}),
+        ("none.parquet", "there is no file or folder", {}),
+    ):
+        with pytest.raises(CovaryError, match=words):
+            model.predict_table(tmp_path / source, out, **options)
+    with pytest.raises(CovaryError, match="part of the table that is read"):
+        model.predict_table(new, new)
+    with pytest.raises(CovaryError, match="no committee"):
+        GPRegressor("Matern52()", fixed=("*",)).fit([[0.0], [1.0]], [0.0, 1.0]).predict_table(new, out, executor="serial")
+    assert not out.exists()
+    assert not list(tmp_path.glob(".*"))
