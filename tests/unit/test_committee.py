@@ -159,6 +159,15 @@ def test_by_name_and_with_an_executor() -> None:
         GPRegressor(executor="serial", method="exact").fit(X, Y)
 
 
+def test_much_work_gets_every_core_and_large_experts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Committee().seconds(5_000) < 20
+    assert Committee().seconds(200_000) > 120
+    assert Committee(2, rule="bcm").seconds(200_000) > 100 * Committee(200, rule="bcm").seconds(200_000)
+    monkeypatch.setattr("covary._memory.free_memory", lambda: 200_000)
+    with pytest.raises(CovaryError, match="the largest expert has 120 rows: ask for more experts"):
+        condition(Model(GP("Matern52()")), Data(X, Y), gram=Committee(2, rule="bcm"))
+
+
 def test_hundreds_of_experts_compile_once() -> None:
     model = Model(GP("1.0 * Matern52(lengthscale=[1.0, 1.0])"), likelihood=Gaussian(0.1))
     x = RNG.normal(size=(900, 2))

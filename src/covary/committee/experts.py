@@ -38,6 +38,10 @@ class Experts:
             held += len(rows)
         return [Group(tuple(numbers), tuple(data.take(self.rows[k]) for k in numbers)) for numbers in out]
 
+    def largest(self) -> int:
+        """The rows of the largest expert, those it shares included."""
+        return max((len(rows) for rows in self.rows), default=0) + (0 if self.shared is None else len(self.shared))
+
     def common(self, data: Data) -> Data | None:
         """The rows that all experts share."""
         return None if self.shared is None else data.take(self.shared)
@@ -150,6 +154,11 @@ class Dealt:
     def count(self) -> int:
         """How many experts have rows."""
         return sum(len(batch.experts) for batch in self.batches)
+
+    def largest(self) -> int:
+        """The rows of the largest expert, those it shares included."""
+        own = max((rows for batch in self.batches for rows in batch.rows), default=0)
+        return own + (0 if self.first is None else self.first.rows[0])
 
     def common(self, data: Data) -> Data | None:
         """The rows that all experts share, read here."""

@@ -64,4 +64,4 @@ def _exchanged(rule: Any, total: Sums, mine: np.ndarray, new: Sums, old: Sums) -
     """The verdict with one expert's opinion exchanged for the one it had without the row."""
     fields = [name for name in Sums.__dataclass_fields__ if name != "experts"]
     parts = [getattr(total, name)[mine] - getattr(old, name) + getattr(new, name) for name in fields]
-    return rule.verdict(Sums(*parts, total.experts))
+    return rule.verdict(Sums(*parts, experts=total.experts))

@@ -8,12 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from covary._checks import fail
+from covary._memory import check_memory
 from covary._module import child, static
 from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Recipe, add, slopes
 from covary.committee.experts import Experts
 from covary.committee.held import Held
-from covary.committee.learning import SAMPLE, independent, ledger_of, shared, start_on_sample
+from covary.committee.learning import MOST, SAMPLE, independent, ledger_of, shared, start_on_sample
 from covary.committee.partition import PARTITIONS, parts
 from covary.committee.rules import AbstractRule, as_rule
 from covary.data import Data
@@ -22,6 +23,7 @@ from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.gram.neighbours import column_scales
 from covary.inference.base import Solved
+from covary.inference.condition import dense_buffers
 from covary.inference.exact import residual
 from covary.inference.svgp import SVGP
 from covary.likelihoods.gaussian import Gaussian
@@ -29,6 +31,7 @@ from covary.posterior import Posterior
 from covary.selection.learn import Learned
 from covary.selection.progress import counting
 
+COST = 9e-11  # seconds on one core for an evaluation, by the cube of an expert's rows
 ROWS = 1000  # of an expert, if nobody says how many experts there are to be
 LEARNING = ("levels", "full", "stochastic", "independent")
 
@@ -95,6 +98,11 @@ class Committee(AbstractGram):
         """How many experts so many rows get."""
         return max(1, round(rows / ROWS)) if self.experts is None else int(self.experts)
 
+    def seconds(self, rows: int) -> float:
+        """What learning from so many rows will take on one core, roughly: twenty evaluations, and every posterior."""
+        size, shared = rows / self.count(rows), 8 if self.combined.common else 1
+        return COST * size**2 * (20 * min(rows, MOST) + shared * rows)
+
     def check(self, rows: int) -> None:
         """Refuse what makes no sense, before any work."""
         rule, experts, kind = self.combined, self.experts, self.partition
@@ -127,6 +135,13 @@ class Committee(AbstractGram):
             raise fail("Committee", what, "use a mean function, or another method")
         if isinstance(inference, SVGP):
             raise fail("Committee", "the inference is SVGP", "use Exact(), Laplace() or EP() for the experts")
+
+    def check_room(self, model: Any, data: Data) -> None:
+        """Refuse experts whose matrices cannot fit."""
+        if isinstance(self.gram, Dense):
+            largest = self.settled.largest()
+            needed = dense_buffers(model) * largest**2 * data.dtype.itemsize
+            check_memory("Committee", needed, f"the largest expert has {largest:,} rows: ask for more experts")
 
     def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[Committee, Data]:
         """The committee with every row given to an expert, by the length-scales of this model."""
@@ -173,6 +188,7 @@ class Committee(AbstractGram):
         common = {"inference": inference, "priors": priors, "max_time": max_time, "key": key}
         coarse = start_on_sample(model, data.take(rows), journal=journal, **common, **search)
         settled, _ = self.prepare(coarse.model, data, key=key)
+        settled.check_room(coarse.model, data)
         held = settled.held(data, ledger, alone=True)
         recipe = Recipe(inference, self.gram, coarse.objective.jitter)
         if self.learning == "independent":
@@ -191,6 +207,7 @@ class Committee(AbstractGram):
         self.check_model(inner, inference)
         mine = isinstance(model, Learned) and model.recipe == self
         settled = model.gram if mine else self.prepare(inner, data)[0]
+        settled.check_room(inner, data)
         models = own_models(model, inner) if mine else inner
         held = settled.held(data)
         return posterior(settled, inner, models, data, held, settled.settled.common(data), inference)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from covary.estimators.defaults import default_kernel, lasting, own_priors, seas
 from covary.estimators.method import NAMES, Choice, choose
 from covary.estimators.summary import Summary
 from covary.estimators.tables import Reader, read_source, whole
+from covary.executors import as_executor
 from covary.export import export_model
 from covary.files import save
 from covary.gram.base import AbstractGram
@@ -46,6 +48,7 @@ from covary.selection.priors import Priors, default_priors
 from covary.selection.starts import target_scale
 
 OBJECTIVES = {"evidence": None, "loo": LeaveOneOut(), "gcv": GeneralisedCrossValidation(), "kfold": KFold(10)}
+PATIENCE = 120.0  # seconds of work on one core, beyond which a committee is given all of them
 INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP, "svgp": SVGP}
 
 
@@ -176,7 +179,8 @@ class GPEstimator(Assessed, BaseEstimator):
             choice = choose(self._who, self.method, start, data, inference, free=free_memory(), given=asked)
         else:
             choice = self._from_disk(inference)
-        choice = self.method_ = self._where(choice)
+        table = getattr(choice.gram, "table", None)
+        choice = self.method_ = self._where(choice, data.rows if table is None else table.rows)
         self.inference_ = inference = choice.inference
         model: Any = start
         if Packing(start).size:
@@ -222,7 +226,7 @@ class GPEstimator(Assessed, BaseEstimator):
         self._reader = None
         return Choice("committee", committee.replace(table=table), inference, why)
 
-    def _where(self, choice: Choice) -> Choice:
+    def _where(self, choice: Choice, rows: int) -> Choice:
         """The same, worked on by the executor that was given, with columns by their numbers."""
         if isinstance(choice.gram, Committee) and choice.gram.partition.startswith("column:"):
             columns = getattr(self, "columns_", None)
@@ -231,11 +235,21 @@ class GPEstimator(Assessed, BaseEstimator):
             number = which_column(choice.gram.partition[len("column:") :], names, width)
             choice = replace(choice, gram=choice.gram.replace(partition=f"column:{number}"))
         if self.executor is None:
-            return choice
+            return self._by_work(choice, rows)
         if not choice.gram.composite:
             what = f"executor is given and the method is {choice.name!r}, which works in this process"
             raise fail(self._who, what, "leave it out, or use method=Committee(...) from covary.committee")
         return replace(choice, gram=choice.gram.replace(executor=self.executor))
+
+    def _by_work(self, choice: Choice, rows: int) -> Choice:
+        """A committee with much to do gets a process on every core, where Dask is there and nobody has said who is to work."""
+        gram = choice.gram
+        if not isinstance(gram, Committee) or gram.executor is not None or not gram.seconds(rows) > PATIENCE:
+            return choice
+        if find_spec("distributed") is None or as_executor("dask").workers < 2:
+            return choice
+        why = f"{choice.why}, on {as_executor('dask').workers} processes"
+        return replace(choice, gram=gram.replace(executor="dask"), why=why)
 
     def _objective(self, choice: Any) -> Any:
         """What is maximised over the hyperparameters; None for the evidence."""
