@@ -9,6 +9,7 @@ import pytest
 
 from covary import GP, Data, GPClassifier, GPRegressor, Model, load
 from covary._checks import CovaryError
+from covary.committee import Committee
 from covary.estimators import method as rules
 from covary.estimators.method import choose
 from covary.gram import Dense, LowRank, Markov, NearestNeighbours, Subset, Vecchia
@@ -50,6 +51,18 @@ def test_every_boundary(rows: int, columns: int, likelihood: Any, name: str) -> 
     choice = chosen(rows, columns, likelihood)
     assert choice.name == name
     assert f"{rows:,}" in choice.why
+
+
+def test_where_nothing_else_fits_experts_do() -> None:
+    data = Data(np.zeros((20_000, 3)), np.zeros(20_000))
+    needed = rules.crowd(data)
+    assert needed == 20_000 * 8 * (4 * rules.NEIGHBOURS + 6)
+    for likelihood in (Gaussian(0.1), Bernoulli()):
+        roomy, tight = (chosen(20_000, 3, likelihood, free=int(needed / rules.MEMORY_SHARE) + more) for more in (1, -2))
+        assert roomy.name == ("vecchia" if isinstance(likelihood, Gaussian) else "svgp")
+        assert tight.name == "committee"
+        assert "find room for: parted among experts" in tight.why
+        assert isinstance(tight.gram, Committee)
 
 
 @pytest.mark.parametrize(("share", "name"), [(rules.QUIET, "vecchia"), (rules.QUIET + 0.01, "low_rank")])
