@@ -23,6 +23,9 @@ LONG = (
     "markov",
     "svgp",
     "vecchia",
+    "experts",
+    "committee_tables",
+    "scaling",
 )  # in earnest by themselves: they need tables, or many minutes
 
 

@@ -39,7 +39,17 @@ SECTIONS: dict[str, list[str]] = {
         "learn/large_data.md",
         "learn/*.md",
     ],
-    "How to": ["how_to.md", "data.md", "command.md", "inside.md", "large_n.md", "metrics.md", "datasets.md", "export.md"],
+    "How to": [
+        "how_to.md",
+        "data.md",
+        "command.md",
+        "inside.md",
+        "large_n.md",
+        "distributed.md",
+        "metrics.md",
+        "datasets.md",
+        "export.md",
+    ],
     "Gallery": ["gallery/plots.md", "gallery/kernels.md", "gallery/book.md", "gallery/*.md"],
     "Theory": [
         "theory/evidence.md",

@@ -34,6 +34,7 @@ def pages() -> list[Path]:
         *sorted((DOCS / "learn").glob("*.md")),
         DOCS / "how_to.md",
         DOCS / "coming_from.md",
+        DOCS / "distributed.md",
         *sorted((DOCS / "theory").glob("*.md")),
     ]
 

@@ -89,6 +89,7 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     """
     kind, record, arrays = read(path)
     owner = getattr(importlib.import_module(KINDS[kind]), kind)
+    record["beside"] = str(Path(path).resolve().parent)  # files the model speaks of may have moved along with it
     try:
         return owner._from_file(record, arrays, dict(functions or {}))
     except BadFile:

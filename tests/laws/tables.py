@@ -11,6 +11,7 @@ import numpy as np
 
 from covary import kernels as ks
 from laws import reference as ref
+from laws import rows_located, rows_stationary
 
 
 @dataclass(frozen=True)
@@ -141,15 +142,13 @@ def _combinations(d: int) -> list[tuple[str, Any, Callable[[Any, Any], Any]]]:
     ]
 
 
-def _more() -> list[KernelRow]:
-    from laws.rows_located import ROWS as LOCATED
-    from laws.rows_stationary import ROWS as STATIONARY
+def _told(rows: list[Any]) -> tuple[KernelRow, ...]:
+    full = [(*row, *(None,) * (7 - len(row))) for row in rows]
+    return tuple(
+        KernelRow(name, d, kernel, same, (smooth, still), where) for name, d, kernel, same, smooth, still, where in full
+    )
 
-    both = [(*row, *(None,) * (7 - len(row))) for row in (*STATIONARY, *LOCATED)]
-    return [KernelRow(name, d, kernel, same, (smooth, still), rows) for name, d, kernel, same, smooth, still, rows in both]
 
-
-EVERY_KERNEL = (
-    *(KernelRow(name, d, kernel, same) for d in (1, 3) for name, kernel, same in _leaves(d) + _combinations(d)),
-    *_more(),
-)
+BOOK = tuple(KernelRow(name, d, kernel, same) for d in (1, 3) for name, kernel, same in _leaves(d) + _combinations(d))
+STATIONARY, LOCATED = _told(rows_stationary.ROWS), _told(rows_located.ROWS)
+EVERY_KERNEL = (*BOOK, *STATIONARY, *LOCATED)

@@ -1,6 +1,12 @@
-"""Laws that every kernel obeys, over the table of kernels: values, and slopes over inputs."""
+"""Laws that every kernel obeys, over the table of kernels; the catalogue of stationary ones has a file of its own.
+
+A law says for which rows it holds; a file says which rows it is about, so that each kernel is compiled by one worker only.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,17 +17,41 @@ from covary._checks import CovaryError
 from covary._module import without_marks
 from covary._precision import cast
 from covary.data import Inputs
-from covary.kernels import CATALOGUE, AbstractKernel, tiles
-from laws.tables import EVERY_KERNEL, KernelRow
+from covary.kernels import CATALOGUE, AbstractKernel, networks, tiles
+from covary.parameters import Packing, parameters
+from laws.tables import BOOK, EVERY_KERNEL, LOCATED, KernelRow
 
-ROWS = [pytest.param(row, id=row.id) for row in EVERY_KERNEL]
 NAMED = {(row.name, row.columns) for row in EVERY_KERNEL}
-# slopes over inputs are compiled for one number of columns of the larger families, the most
-MANY = [row for row in EVERY_KERNEL if row.told is None or not any((row.name, d) in NAMED for d in range(row.columns + 1, 9))]
-SMOOTH = [pytest.param(row, id=row.id) for row in MANY if row.smoothness >= 1]
-ROUGH = [pytest.param(row, id=row.id) for row in EVERY_KERNEL if row.smoothness < 1]
-ANYWHERE = [pytest.param(row, id=row.id) for row in EVERY_KERNEL if row.rows is None]  # codes and places are no dates
-STATIONARY = [pytest.param(row, id=row.id) for row in EVERY_KERNEL if row.stationary]
+
+
+def fewest(row: KernelRow) -> bool:
+    """Slopes of the larger families are compiled for one number of columns: over parameters for the fewest."""
+    return row.told is None or not any((row.name, d) in NAMED for d in range(1, row.columns))
+
+
+def most(row: KernelRow) -> bool:
+    """And over inputs for the most."""
+    return row.told is None or not any((row.name, d) in NAMED for d in range(row.columns + 1, 9))
+
+
+def law(holds: Callable[[KernelRow], bool]) -> Callable[[Any], Any]:
+    """A test of the rows for which this is true."""
+
+    def mark(test: Any) -> Any:
+        test.holds = holds
+        return test
+
+    return mark
+
+
+def over(metafunc: pytest.Metafunc, rows: Iterable[KernelRow]) -> None:
+    """Make a test of every row for which the law holds."""
+    if hasattr(metafunc.function, "holds"):
+        metafunc.parametrize("row", [pytest.param(row, id=row.id) for row in rows if metafunc.function.holds(row)])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    over(metafunc, (*BOOK, *LOCATED))
 
 
 def classes_of(kernel: AbstractKernel) -> set[type]:
@@ -46,13 +76,13 @@ def test_every_exported_kernel_has_a_row():
     assert exported | set(CATALOGUE.values()) == tabled
 
 
-@pytest.mark.parametrize("row", ROWS)
+@law(lambda row: True)
 def test_traits_are_those_of_the_book(row: KernelRow):
     assert row.kernel.traits.smoothness == row.smoothness
     assert row.kernel.traits.stationary is row.stationary
 
 
-@pytest.mark.parametrize("row", ROWS)
+@law(lambda row: True)
 def test_gram_is_symmetric_and_positive_semi_definite(row: KernelRow):
     K = row.kernel.gram(row.inputs())
     assert K.shape == (12, 12)
@@ -61,14 +91,14 @@ def test_gram_is_symmetric_and_positive_semi_definite(row: KernelRow):
     assert np.linalg.eigvalsh(K).min() >= -1e-12 * len(K) * np.abs(K).max()
 
 
-@pytest.mark.parametrize("row", ROWS)
+@law(lambda row: True)
 def test_gram_equals_the_formula(row: KernelRow):
     X = row.inputs()
     expected = row.reference(X, X)
     np.testing.assert_allclose(row.kernel.gram(X), expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
 
 
-@pytest.mark.parametrize("row", ROWS)
+@law(lambda row: True)
 def test_cross_equals_the_formula_and_agrees_with_gram(row: KernelRow):
     X, Z = row.inputs(), row.inputs(7, seed=1)
     expected = row.reference(X, Z)
@@ -78,18 +108,21 @@ def test_cross_equals_the_formula_and_agrees_with_gram(row: KernelRow):
     np.testing.assert_allclose(row.kernel.cross(X, X), row.kernel.gram(X), rtol=1e-14, atol=1e-14)
 
 
-@pytest.mark.parametrize("row", ROWS)
+@law(lambda row: True)
 def test_diag_equals_the_diagonal_of_gram(row: KernelRow):
     X = row.inputs()
     expected = np.diagonal(row.reference(X, X))
     np.testing.assert_allclose(row.kernel.diag(X), np.diagonal(row.kernel.gram(X)), rtol=1e-13)
     np.testing.assert_allclose(row.kernel.diag(X), expected, rtol=1e-12)
-    with jax.enable_x64(True):
-        every = tiles._diag(cast(without_marks(row.kernel), np.float64), tiles.padded(Inputs(X), tiles.ROWS))
-    np.testing.assert_allclose(np.asarray(every)[: len(X)], expected, rtol=1e-12)  # also where diag computes one entry only
+    with jax.enable_x64(True):  # also where diag computes one entry only; elsewhere it is what diag has compiled
+        if row.stationary:
+            every = row.kernel.block_diag(Inputs(X))
+        else:
+            every = tiles._diag(cast(without_marks(row.kernel), np.float64), tiles.padded(Inputs(X), tiles.ROWS))[: len(X)]
+    np.testing.assert_allclose(np.asarray(every), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("row", ROWS)
+@law(lambda row: True)
 def test_call_equals_the_entry_of_gram(row: KernelRow):
     X = row.inputs()
     K = row.kernel.gram(X)
@@ -97,14 +130,48 @@ def test_call_equals_the_entry_of_gram(row: KernelRow):
         np.testing.assert_allclose(row.kernel(X[i], X[j]), K[i, j], rtol=1e-13)
 
 
-@pytest.mark.parametrize("row", STATIONARY)
+@law(lambda row: row.stationary)
 def test_stationary_kernels_do_not_notice_a_shift(row: KernelRow):
     X = row.inputs()
     shifted = X + np.linspace(0.3, 0.9, row.columns)
     np.testing.assert_allclose(row.kernel.gram(shifted), row.kernel.gram(X), rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("row", SMOOTH)
+def slope_as_it_is(kernel: AbstractKernel, X: np.ndarray, W: np.ndarray) -> AbstractKernel:
+    """The gradient of Σ W K over the kernel, operation by operation; long loops compiled."""
+    loops = isinstance(kernel, networks.TanhNetwork)
+    with jax.enable_x64(True), jax.disable_jit(not loops):
+        return jax.grad(lambda k: (W * k.block(Inputs(X), Inputs(X))).sum())(kernel)
+
+
+def slope_compiled(kernel: AbstractKernel, X: np.ndarray, W: np.ndarray) -> AbstractKernel:
+    """The same as learning sees it: compiled, where the compiler may fuse and contract operations."""
+    return tiles.pull_gram(kernel, Inputs(X), W)
+
+
+@law(lambda row: fewest(row) and bool(parameters(row.kernel)))
+def test_parameter_gradient_equals_finite_differences_with_duplicated_rows(row: KernelRow):
+    X = row.inputs()
+    X[6:9] = X[2:5]
+    W = np.random.default_rng(2).normal(size=(12, 12))
+    W = W + W.T
+    slope = (slope_as_it_is if row.columns == 1 else slope_compiled)(row.kernel, X, W)
+    packing = Packing(row.kernel)
+    gradient = packing.pull(row.kernel, slope)
+    assert np.isfinite(gradient).all()
+
+    theta, step = packing.pack(row.kernel), 1e-5
+    numeric = np.empty(packing.size)
+    for i in range(packing.size):
+        up, down = theta.copy(), theta.copy()
+        up[i] += step
+        down[i] -= step
+        difference = packing.unpack(up).gram(X) - packing.unpack(down).gram(X)
+        numeric[i] = (W * difference).sum() / (2 * step)
+    np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-7 * np.abs(numeric).max())
+
+
+@law(lambda row: most(row) and row.smoothness >= 1)
 def test_input_gradient_equals_finite_differences(row: KernelRow):
     X = row.inputs() + 0.1
     Z = np.vstack([row.inputs(11, seed=1), X[:1]])  # one pair at distance zero
@@ -119,14 +186,14 @@ def test_input_gradient_equals_finite_differences(row: KernelRow):
     np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-8 * max(1.0, np.abs(numeric).max()))
 
 
-@pytest.mark.parametrize("row", ROUGH)
+@law(lambda row: row.smoothness < 1)
 def test_input_gradient_refuses_rough_kernels(row: KernelRow):
     X = row.inputs()
     with pytest.raises(CovaryError, match="not mean-square differentiable"):
         row.kernel.input_gradient(X, X)
 
 
-@pytest.mark.parametrize("row", ANYWHERE)
+@law(lambda row: row.rows is None)  # codes and places are no dates
 def test_gram_is_finite_and_positive_semi_definite_at_inputs_of_the_size_of_dates(row: KernelRow):
     X = 4e8 + 5e8 * row.inputs()  # seconds since 1970
     K = row.kernel.gram(X)

@@ -359,9 +359,9 @@ def test_independent_experts_are_the_printed_algorithm() -> None:
     fit = learn(MODEL, DATA, gram=committee)
     post = condition(fit, DATA, gram=committee)
     rows, models = post.bound.settled.rows, post.bound.models
-    assert len({float(m.likelihood.variance) for m in models}) == 3  # each its own
+    assert len({float(m.likelihood.variance) for m in models.values()}) == 3  # each its own
     M, precision, weighted = 3, np.zeros(25), np.zeros(25)
-    for r, model in zip(rows, models, strict=True):
+    for r, model in zip(rows, models.values(), strict=True):
         alone = condition(model, Data(X[r], Y[r])).predict(NEW).f
         prior = float(model.kernel.gram(np.zeros((1, 2)))[0, 0])
         beta = 0.5 * (np.log(prior) - np.log(alone.variance))

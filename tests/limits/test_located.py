@@ -190,7 +190,7 @@ def test_slope_of_gibbs_kernel_is_the_corrected_formula():
     X = RNG.normal(size=(5, 2))
     kernel = VaryingLengthscale(GaussianField(centres, width=0.9, beta=beta))
     with jax.enable_x64(True):
-        slope = np.asarray(jax.jacobian(lambda k: k.block(Inputs(X), Inputs(X)))(kernel).field.beta)
+        slope = np.asarray(jax.jit(jax.jacobian(lambda k: k.block(Inputs(X), Inputs(X))))(kernel).field.beta)
     K, r = own.gibbs(X, X, lambda V: own.field(V, centres, 0.9, beta)), own.field(X, centres, 0.9, beta)
     psi = np.exp(-0.5 * ((X[:, None] - centres[None]) ** 2).sum(2) / 0.81)
     assert slope.shape == (5, 5, 2, 4)
@@ -204,7 +204,7 @@ def test_slope_of_gibbs_kernel_is_the_corrected_formula():
 def test_factors_of_gibbs_kernel():
     kernel = VaryingLengthscale(GaussianField([-1.0, 1.0], beta=[1.0, -1.0]))
     with jax.enable_x64(True):
-        front, fall = (np.asarray(v) for v in kernel.factors(Inputs(X1), Inputs(X1)))
+        front, fall = (np.asarray(v) for v in jax.jit(kernel.factors)(Inputs(X1), Inputs(X1)))
     r = own.field(X1, [[-1.0], [1.0]], 1.0, [1.0, -1.0])[:, 0]
     np.testing.assert_allclose(front, np.sqrt(2 * np.outer(r, r) / np.add.outer(r**2, r**2)), rtol=1e-13)
     np.testing.assert_allclose(front * fall, kernel.gram(X1), rtol=1e-13)
@@ -242,7 +242,7 @@ def test_warp_is_monotone_with_the_densities_as_slopes():
     kernel = Warped(ks.SquaredExponential(), centres=centres, width=0.6, beta=beta)
     x = np.linspace(-2, 2, 41)[:, None]
     with jax.enable_x64(True):
-        slope = np.asarray(jax.vmap(jax.grad(lambda v: kernel.evaluate(v[None])[0, 0]))(x))[:, 0]
+        slope = np.asarray(jax.jit(jax.vmap(jax.grad(lambda v: kernel.evaluate(v[None])[0, 0])))(x))[:, 0]
     density = (np.exp(beta) * np.exp(-((x - centres) ** 2) / 0.72)).sum(1)
     np.testing.assert_allclose(slope, density, rtol=1e-12)
     f = lambda v: own.warp(np.array([[v]]), centres, 0.6, beta)[0, 0]  # noqa: E731
@@ -408,7 +408,7 @@ def test_wendland_on_the_sphere_has_the_slopes_of_its_series_at_equal_places():
         def k(x, z):
             return kernel.block(Inputs(x[None]), Inputs(z[None]))[0, 0]
 
-        second = np.asarray(jax.jacobian(jax.grad(k), argnums=1)(at, at))  # cov(f', f') of k = 1 - 10 (θ/ℓ)² + …
+        second = np.asarray(jax.jit(jax.jacobian(jax.grad(k), argnums=1))(at, at))  # cov(f', f') of k = 1 - 10 (θ/ℓ)² + …
     metric = np.diag([1.0, np.cos(np.deg2rad(40.0)) ** 2]) * np.deg2rad(1.0) ** 2
     np.testing.assert_allclose(second, 20 / 4.0 * metric, rtol=1e-10, atol=1e-16)
 

@@ -18,7 +18,7 @@ from covary.cli.progress import Bar
 from covary.cli.tables import Frame, Table, is_text, shown
 from covary.data import Inputs
 
-CHUNK = 10_000  # rows predicted between two looks at the clock
+CHUNK, COMMITTEE = 10_000, 100_000  # rows predicted between two looks at the clock; by experts, who may have to read
 PARTS = ("mean", "std", "lower", "upper")
 
 
@@ -29,6 +29,7 @@ class Answer:
     columns: dict[str, np.ndarray] = field(default_factory=dict)
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    moments: dict[str, scores.Moments] = field(default_factory=dict)  # of the known values, for scores of several parts
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,15 @@ class Question:
         """What ``ask`` says of some rows, for all of them, with a bar."""
         began, parts, rows = time.perf_counter(), [], len(self.values)
         self.progress.stage("predicting")
-        for start in range(0, rows, CHUNK):
+        step = COMMITTEE if composite(self.estimator) else CHUNK
+        for start in range(0, rows, step):
             try:
-                parts.append(ask(slice(start, start + CHUNK)))
+                parts.append(ask(slice(start, start + step)))
             except MemoryError:
                 raise
             except CovaryError as error:
                 raise NoAnswer(sentence(error)) from None
-            self.progress.at("predicting", min(1.0, (start + CHUNK) / rows), time.perf_counter() - began)
+            self.progress.at("predicting", min(1.0, (start + step) / rows), time.perf_counter() - began)
         return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
     def part(self, rows: slice) -> Inputs:
@@ -76,6 +78,11 @@ class Question:
         value, many = self.table.frame[name].iloc[row], int(bad.sum())
         first = f"{shown(label_text(value))} {self.table.where(row)}"
         return f"{name}: {many} row{'s' * (many > 1)} with {what} ({first}) left out of the scores"
+
+
+def composite(estimator: Any) -> bool:
+    """Whether a model is a committee of experts."""
+    return bool(getattr(getattr(getattr(estimator, "posterior_", None), "bound", None), "composite", False))
 
 
 def output_titles(estimator: Any, targets: list[str], latent: bool = False) -> list[list[str]]:
@@ -124,6 +131,7 @@ def measurements(q: Question) -> Answer:
             noisy = q.in_parts(lambda rows: ask(rows, False)) if noisy is None else noisy
             seen = np.isfinite(truth)
             answer.scores[name] = scores.of_numbers(truth[seen], noisy[0][seen, j], noisy[1][seen, j], q.level)
+            answer.moments[name] = scores.moments(truth[seen])
     return answer
 
 
@@ -156,6 +164,7 @@ def others(q: Question, scored: bool) -> Answer:
     if can_be.any():
         mean, _, lower, upper, log_prob = (a[can_be] for a in found[:5])
         answer.scores[name] = scores.of_others(y[can_be], mean, lower, upper, log_prob)
+        answer.moments[name] = scores.moments(y[can_be])
     return answer
 
 

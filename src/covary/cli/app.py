@@ -75,6 +75,13 @@ def fit(
     link: o.Link = None,
     method: o.Method = o.MethodChoice.auto,
     objective: o.Objective = o.ObjectiveChoice.evidence,
+    experts: o.Experts = None,
+    rule: o.Rule = None,
+    partition: o.Partition = None,
+    learning: o.Learning = None,
+    scheduler: o.Scheduler = None,
+    workers: o.Workers = None,
+    folder: o.Folder = None,
     kernel: o.Kernel = None,
     seasonality: o.Seasonality = None,
     restarts: o.Restarts = None,
@@ -102,6 +109,7 @@ def fit(
     takes it for something else.
     """
     with door(debug) as run:
+        from covary.cli.crew import Crew
         from covary.cli.fit import run_fit
         from covary.cli.targets import Asked
 
@@ -132,6 +140,7 @@ def fit(
             report=report,
             save_config=save_config,
             config=config,
+            crew=Crew(experts, rule and rule.value, partition, learning and learning.value, scheduler, workers, folder),
         )
 
 
@@ -145,6 +154,8 @@ def predict(
     drop_missing: o.DropMissing = False,
     keep: o.Keep = None,
     keep_all: o.KeepAll = False,
+    scheduler: o.Scheduler = None,
+    workers: o.Workers = None,
     out: o.TableOut = None,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
@@ -153,8 +164,10 @@ def predict(
     """Predict every row of a table: mean, std, lower, upper; of classes, the class and the probability of each.
 
     Columns are matched by name; others are ignored. If the table also holds the target, scores are printed on stderr.
+    From Parquet to Parquet (--out FILE.parquet) tables of any size go through, row group by row group.
     """
     with door(debug) as run:
+        from covary.cli.crew import Crew
         from covary.cli.predict import run_predict
 
         run_predict(
@@ -170,6 +183,7 @@ def predict(
             drop_missing=drop_missing,
             as_json=as_json,
             quiet=quiet,
+            crew=Crew(scheduler=scheduler, workers=workers),
         )
 
 
@@ -205,7 +219,7 @@ def demo(
     """
     with door(debug) as run:
         from covary.cli.demo import run_demo
-        from covary.cli.fit import enable_cache
+        from covary.cli.fitting import enable_cache
 
         enable_cache()
         paths = run_demo(out, say=_nothing if quiet else print, quiet=quiet)

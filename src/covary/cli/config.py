@@ -20,11 +20,12 @@ from covary.cli.columns import Roles
 from covary.cli.doors import BadUsage
 from covary.cli.output import check_place, write_bytes
 
-PATHS = ("data", "out", "predictions", "checkpoint")
+PATHS = ("data", "out", "predictions", "checkpoint", "folder")
 LISTS = ("target", "inputs", "ignore", "categories", "seasonality")
 PLAIN = (
     *("noise_column", "weight_column", "size_column", "drop_missing", "missing", "likelihood", "inference", "link"),
     *("method", "objective", "kernel", "restarts", "seed", "max_time", "error_bars"),
+    *("experts", "rule", "partition", "learning", "scheduler", "workers"),
 )
 SETTINGS = (*PATHS[:1], *LISTS, *PLAIN, *PATHS[1:])
 HEAD = "# covary fit --config {name} repeats this run; options on the command line go first\n\n"
@@ -101,8 +102,12 @@ def _toml(value: Any) -> str:
 
 
 def fingerprint(data: str) -> str:
-    """The checksum of a table's file."""
-    return hashlib.sha256(Path(data).read_bytes()).hexdigest()
+    """The checksum of a table's file; of a folder, that of the names and checksums of its files."""
+    if Path(data).is_dir():
+        each = [f"{path.name} {fingerprint(str(path))}" for path in sorted(Path(data).iterdir()) if path.is_file()]
+        return hashlib.sha256("\n".join(each).encode()).hexdigest()
+    with open(data, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def changes(made: Mapping[str, Any], data: str) -> list[str]:
@@ -123,7 +128,7 @@ def begin_config(data: str, save: str | None, config: str | None) -> list[str]:
         if data == "-":
             raise BadUsage("--save-config describes a run on a file, not on stdin; give the name of a file.")
         check_place(save, data)
-    return changes(read_config(config)[1], data) if config is not None and Path(data).is_file() else []
+    return changes(read_config(config)[1], data) if config is not None and Path(data).exists() else []
 
 
 def end_config(
@@ -147,6 +152,7 @@ def end_config(
         "out": out,
         "predictions": predictions,
         "checkpoint": checkpoint,
+        "folder": made.get("folder"),
     }
     note = {"covary": made["versions"]["covary"], "jax": made["versions"]["jax"], "data_sha256": fingerprint(data)}
     write_bytes(path, config_text(settings, path, note).encode())

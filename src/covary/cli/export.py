@@ -7,10 +7,11 @@ from pathlib import Path
 
 from covary._checks import CovaryError, NotEnoughMemory
 from covary.cli.doors import BadModel, BadUsage, Run, sentence
-from covary.cli.fit import enable_cache
+from covary.cli.fitting import enable_cache
 from covary.cli.info import size
 from covary.cli.model_file import load_model
 from covary.cli.output import check_place, write_json
+from covary.cli.words import in_options
 
 
 def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quiet: bool) -> None:
@@ -40,4 +41,5 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
 def _plainly(words: str) -> str:
     """Advice in the words of the command."""
     words = words.removeprefix("export: ").replace("give std=False, which leaves", "give --no-std, which leaves")
-    return words.replace(", or save the model with model.save(...) instead", "").replace(", or save the model instead", "")
+    words = words.replace(", or save the model with model.save(...) instead", "").replace(", or save the model instead", "")
+    return in_options(words.replace(", or save it with model.save(...) instead", ""))

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from covary._checks import CovaryError
-from covary.cli import facts
-from covary.cli.columns import Roles, check_sign, choose, in_the_file, names_of
+from covary.cli import disk, facts
+from covary.cli.columns import Roles
 from covary.cli.config import begin_config, end_config
-from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
+from covary.cli.crew import Crew
+from covary.cli.doors import BadUsage, Run
+from covary.cli.fitting import in_memory, on_disk
 from covary.cli.model_file import save_model, versions
 from covary.cli.output import check_place, check_table_place, console, write_json
-from covary.cli.progress import bar, learning
+from covary.cli.progress import bar
 from covary.cli.report import check_page, write_page
-from covary.cli.rows import open_words, predict_open, rows_of
+from covary.cli.rows import open_words, predict_open
 from covary.cli.shown import show_model
-from covary.cli.tables import Table, read_table, shown
-from covary.cli.targets import Asked, Target, label_columns, recognise
+from covary.cli.tables import Table, shown
+from covary.cli.targets import Asked
+
+QUICK_ROWS = 50_000  # on disk, up to which it is found out what is relevant: that asks all experts several times
 
 
 def run_fit(
@@ -53,6 +55,7 @@ def run_fit(
     report: str | None = None,
     save_config: str | None = None,
     config: str | None = None,
+    crew: Crew | None = None,
 ) -> None:
     """Read, learn, write, tell."""
     began = time.perf_counter()
@@ -62,45 +65,42 @@ def run_fit(
         check_table_place(predictions, None if data == "-" else data)
     if report is not None:
         check_page(report, None if data == "-" else data)
+    crew = crew or Crew()
+    committee = crew.check(asked.method, asked.objective)
     seasons = seasons_asked(seasonality, kernel)
     changed = begin_config(data, save_config, config)
-    with bar(quiet=quiet or as_json) as progress:
+    with bar(quiet=quiet or as_json) as progress, ExitStack() as stack:
         progress.stage("reading")
-        table = read_table(data)
-        roles = choose(
-            table,
-            targets=target,
-            inputs=inputs,
-            ignore=ignore,
-            noise=noise_column,
-            weight=weight_column,
-            size=size_column,
-        )
-        labels = label_columns(table, roles, asked)
-        enable_cache()
-        if kernel is not None and missing != "indicator":
-            check_kernel(kernel, len(roles.inputs))
-        named = names_of(categories, table)
-        rows = rows_of(table, roles, labels, drop_missing=drop_missing, missing=missing, categories=named)
-        values, kept = rows.values, rows.kept
-        found = recognise(table, roles, values, kept, labels, asked)
-        estimator = unfitted(found, asked, kernel, seed, max_time, restarts)
-        estimator.set_params(method=asked.method, checkpoint=checkpoint, missing=missing, seasonality=seasons or None)
-        learn_from(estimator, found, table, roles, values, kept, progress)
+        settings: dict[str, Any] = {"checkpoint": checkpoint, "missing": missing, "seasonality": seasons or None}
+        searched = (asked, kernel, seed, max_time, restarts)
+        chosen: Any = {"target": target, "inputs": inputs, "ignore": ignore}
+        source = disk.left_on_disk(data, crew, asked.method, meant=committee)
+        if source is None:
+            others = {"noise": noise_column, "weight": weight_column, "size": size_column}
+            done = in_memory(
+                data, crew if committee else None, searched, settings, chosen, others, categories, drop_missing, progress, stack
+            )
+        else:
+            given: Any = {"noise_column": noise_column, "weight_column": weight_column, "size_column": size_column}
+            given |= {"categories": categories, "predictions": predictions}
+            left = disk.look(source, data, asked, **chosen, **given)
+            settings["missing"] = "drop" if drop_missing else missing
+            done = on_disk(left, data, path, crew, searched, settings, progress, stack)
+        estimator, table, roles = done.estimator, done.table, done.roles
         made = {
             "command": "fit",
             "data": "stdin" if data == "-" else Path(data).name,
-            "rows": len(values),
-            "rows dropped": int((~kept & ~rows.open).sum()),
-            "rows without target": int(rows.open.sum()),
+            "rows": done.learned,
+            "rows dropped": done.dropped,
+            "rows without target": done.open,
             "noise column": roles.noise,
             "weight column": roles.weight,
             "size column": roles.size,
             "ignored": [name for name in table.columns if name not in roles.all],
             "missing": missing,
-            "categories": named,
+            "categories": done.categories,
             "seasonality": seasons,
-            "likelihood": found.likelihood,
+            "likelihood": done.found.likelihood,
             "inference": asked.inference,
             "link": asked.link,
             "method": asked.method,
@@ -109,6 +109,7 @@ def run_fit(
             "seed": seed,
             "restarts": estimator.n_restarts,
             "max time": max_time,
+            **{name: value for name, value in asdict(crew).items() if value is not None},
             "versions": versions(),
         }
         progress.stage(f"writing {path}")
@@ -121,28 +122,40 @@ def run_fit(
         if report is not None:
             progress.stage("drawing the report")
             write_page(run, estimator, report)
-        opened = predict_open(run, estimator, table, roles, rows, predictions, progress)
+        opened = None
+        if done.rows is not None:
+            opened = predict_open(run, estimator, table, roles, done.rows, predictions, progress)
         if quiet and not as_json:
             return
         bars, note = worth_error_bars(estimator, error_bars, max_time)
         progress.stage("finding error bars")
         summary = facts.spoken(facts.summary_of(estimator, error_bars=bars))
         progress.stage("finding what is relevant")
-        shares = facts.relevance(estimator, facts.matrix_names(estimator))
+        shares, unsaid = relevance(estimator)
     seconds = time.perf_counter() - began
     if as_json:
         write_json(_json(estimator, summary, bars, shares, table, roles, made, data, path, seconds) | {"predictions": opened})
         return
+    words = done.found.words
     extra = [
         ("data", f"{table.name}: {_words(table, made)}"),
-        *([("to predict", open_words(made, roles, predictions, opened))] if made["rows without target"] or predictions else []),
-        ("target", ", ".join(roles.targets) + (f" — {found.words}" if found.words else "")),
+        *([("to predict", open_words(made, roles, predictions, opened))] if done.open or predictions else []),
+        ("target", ", ".join(roles.targets) + (f" — {words}" if words else "")),
         ("inputs", _few(roles.inputs)),
         *(("note", text) for text in changed),
     ]
+    note = "; ".join(text for text in (note, unsaid) if text)
     show_model(summary, shares, len(facts.matrix_names(estimator)), extra=extra, note=note)
     also = "".join(f" and {name}" for name in (save_config, report) if name)
     console().print(f"\n{'replaced' if replaced else 'wrote'} {path}{also} ({seconds:.1f} s in all)")
+
+
+def relevance(estimator: Any) -> tuple[dict[str, float], str]:
+    """How relevant each column is, or why that is not told."""
+    bound: Any = facts.parts_of(estimator)[0].posterior_.bound
+    if getattr(bound, "elsewhere", False) and bound.rows > QUICK_ROWS:
+        return {}, f"relevance is not told: all experts would read their {bound.rows:,} rows several times"
+    return facts.relevance(estimator, facts.matrix_names(estimator)), ""
 
 
 def default_out(data: str) -> str:
@@ -160,30 +173,9 @@ def default_out(data: str) -> str:
     return "model.covary" if data == "-" or not stem else f"{stem}.covary"
 
 
-def enable_cache() -> str | None:
-    """Keep compiled code between calls, where the home folder allows it."""
-    import covary
-
-    with suppress(OSError):
-        return covary.enable_cache()
-    return None
-
-
-def check_kernel(text: str, columns: int) -> None:
-    """Refuse a kernel that cannot be read, or that does not fit the number of inputs, as wrong usage."""
-    from covary.data import Inputs
-    from covary.kernels.text import parse
-    from covary.model import GP
-
-    try:
-        GP(parse(text)).check(Inputs(np.zeros((1, columns))))
-    except CovaryError as error:
-        raise BadUsage(f"--kernel: {sentence(error)}") from None
-
-
 def seasons_asked(given: Sequence[str], kernel: str | None) -> list[str]:
     """The seasons that ``--seasonality`` names."""
-    from covary.estimators.frames import PERIODS
+    from covary.estimators.column import PERIODS
 
     names = list(dict.fromkeys(part.strip() for value in given for part in value.split(",") if part.strip()))
     wrong = [name for name in names if name not in PERIODS]
@@ -192,57 +184,6 @@ def seasons_asked(given: Sequence[str], kernel: str | None) -> list[str]:
     if names and kernel is not None:
         raise BadUsage("--seasonality adds to the default kernel, and --kernel gives another; write the season into it.")
     return names
-
-
-def unfitted(found: Target, asked: Asked, kernel: str | None, seed: int, max_time: float | None, restarts: int | None) -> Any:
-    """The estimator for a target, with what was asked for."""
-    from covary.estimators.classifier import GPClassifier
-    from covary.estimators.regressor import GPRegressor
-
-    if found.likelihood == "classes":
-        how = "laplace" if asked.inference == "auto" else asked.inference
-        estimator: Any = GPClassifier(kernel, inference=how, link=asked.link or "logit", max_time=max_time, random_state=seed)
-    else:
-        options: dict[str, Any] = {"likelihood": found.likelihood, "inference": asked.inference, "objective": asked.objective}
-        estimator = GPRegressor(kernel, **options, max_time=max_time, random_state=seed)
-    return estimator if restarts is None else estimator.set_params(n_restarts=restarts)
-
-
-def learn_from(estimator: Any, found: Target, table: Table, roles: Roles, values: Any, kept: np.ndarray, progress: Any) -> None:
-    """Fit the estimator, which then knows its columns by name."""
-    options: dict[str, Any] = {}
-    if roles.noise is not None:
-        noise = values[roles.noise].to_numpy()
-        check_sign(table, roles.noise, noise, kept, option="--noise-column")
-        options["noise_variance"] = noise**2
-    if roles.weight is not None:
-        options["sample_weight"] = weight = values[roles.weight].to_numpy()
-        check_sign(table, roles.weight, weight, kept, option="--weight-column")
-        if not (weight > 0).any():
-            raise BadUsage(f"--weight-column: every number of {roles.weight!r} is zero; give some rows a weight.")
-    if roles.size is not None:
-        options["size"] = values[roles.size].to_numpy()
-        check_sign(table, roles.size, options["size"], kept, option="--size-column", positive=True)
-    elif found.likelihood == "binomial" and (found.y > 1).any():
-        row = int(np.flatnonzero(found.y > 1)[0])
-        what = f"column {shown(roles.targets[0])} of {table.name!r} is {found.y[row]:g}"
-        where = table.where(int(np.flatnonzero(kept)[row]))
-        raise BadData(f"{what} {where}, of one trial; name the column of trials with --size-column.")
-    y = found.y[:, 0] if found.y.ndim == 2 and found.y.shape[1] == 1 else found.y
-    try:
-        with learning(progress):
-            estimator.fit(values[roles.inputs], y, **options)
-    except MemoryError:
-        raise
-    except CovaryError as error:  # the estimator's own complaints are about the data, all others about the computation
-        who = f"{type(estimator).__name__}: "
-        text = sentence(error)
-        if not text.startswith(who):
-            raise NoAnswer(text) from None
-        raise BadData(in_the_file(text.removeprefix(who), table, kept, roles.targets[0])) from None
-    estimator.target_names_ = list(roles.targets)
-    if not np.isfinite(estimator.log_marginal_likelihood_):
-        raise NoAnswer("learning ended without a finite evidence; look for columns of extreme size, and rescale them.")
 
 
 def worth_error_bars(estimator: Any, asked: bool | None, max_time: float | None) -> tuple[bool, str]:

@@ -8,7 +8,8 @@ from typing import Any
 
 from covary.cli import facts
 from covary.cli.doors import BadData
-from covary.cli.fit import enable_cache, worth_error_bars
+from covary.cli.fit import relevance, worth_error_bars
+from covary.cli.fitting import enable_cache
 from covary.cli.model_file import load_model, versions
 from covary.cli.output import console, write_json
 from covary.cli.progress import bar
@@ -21,6 +22,7 @@ NOTED = (
     *("data", "rows", "rows dropped", "rows without target", "noise column", "weight column", "size column"),
     *("missing", "categories", "seasonality"),
     *("likelihood", "inference", "link", "method", "objective", "kernel", "seed", "restarts", "max time"),
+    *("experts", "rule", "partition", "learning", "scheduler", "workers", "folder"),
 )
 
 
@@ -61,13 +63,14 @@ def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> No
         progress.stage("finding error bars")
         summary = facts.spoken(facts.summary_of(estimator, error_bars=bars))
         progress.stage("finding what is relevant")
-        shares = facts.relevance(estimator, facts.matrix_names(estimator))
+        shares, unsaid = relevance(estimator)
+        note = "; ".join(text for text in (note, unsaid) if text)
     if as_json:
         write_json(
             {
                 "model": path,
                 "bytes": Path(path).stat().st_size,
-                "rows": facts.parts_of(estimator)[0].posterior_.data.rows,
+                "rows": facts.rows_of(estimator),
                 "inputs": inputs,
                 "targets": targets,
                 "columns": facts.column_facts(estimator),

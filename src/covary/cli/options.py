@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-COLUMNS, LEARNING, OUTPUT = "Columns", "Learning", "Output"
+COLUMNS, LEARNING, EXPERTS, OUTPUT = "Columns", "Learning", "Committees of experts", "Output"
 
 
 class ErrorBarsChoice(StrEnum):
@@ -67,6 +67,27 @@ class MethodChoice(StrEnum):
     low_rank = "low_rank"
     svgp = "svgp"
     subset = "subset"
+    committee = "committee"
+
+
+class RuleChoice(StrEnum):
+    """How experts are combined."""
+
+    grbcm = "grbcm"
+    rbcm = "rbcm"
+    bcm = "bcm"
+    gpoe = "gpoe"
+    poe = "poe"
+    nearest = "nearest"
+
+
+class LearningChoice(StrEnum):
+    """How experts learn."""
+
+    levels = "levels"
+    full = "full"
+    stochastic = "stochastic"
+    independent = "independent"
 
 
 class MissingChoice(StrEnum):
@@ -88,7 +109,10 @@ class LinkChoice(StrEnum):
 # of several commands --------------------------------------------------------------------------------------------
 Data = Annotated[
     str,
-    typer.Argument(metavar="DATA", help="Table: .csv, .tsv, .txt (tabs), all also .gz; .parquet; .xlsx; - is CSV on stdin."),
+    typer.Argument(
+        metavar="DATA",
+        help="Table: .csv, .tsv, .txt (tabs), all also .gz; .parquet, or a folder of such files; .xlsx; - is CSV on stdin.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object on stdout instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="Print nothing but errors.")]
@@ -269,7 +293,7 @@ Method = Annotated[
         rich_help_panel=LEARNING,
         help="How many rows are handled. auto chooses by rows, inputs and memory, and says what and why: exact; markov (exact, "
         "one input); vecchia (nearest neighbours, Gaussian noise); low_rank (inducing inputs); svgp (the same in batches, any "
-        "target); subset.",
+        "target); subset; committee (experts on parts of the rows).",
     ),
 ]
 Objective = Annotated[
@@ -286,8 +310,81 @@ Checkpoint = Annotated[
     typer.Option(
         metavar="FILE",
         rich_help_panel=LEARNING,
-        help="Where learning writes down how far it is; the same command, killed and run again, goes on from there.",
+        help="Where learning writes down how far it is (a committee of experts: a folder); the same command, killed and run "
+        "again, goes on from there.",
         show_default="none",
+    ),
+]
+Experts = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=EXPERTS,
+        min=1,
+        help="Part the rows among so many experts, each an exact model of its own rows. Each option of this panel means "
+        "--method committee.",
+        show_default="one for every 1,000 rows",
+    ),
+]
+Rule = Annotated[
+    RuleChoice | None,
+    typer.Option(
+        metavar="grbcm|rbcm|bcm|gpoe|poe|nearest",
+        rich_help_panel=EXPERTS,
+        help="How experts are combined: (generalised) robust Bayesian committee machine, Bayesian committee machine, "
+        "(generalised) product of experts, the nearest expert alone.",
+        show_default="grbcm",
+    ),
+]
+Partition = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        rich_help_panel=EXPERTS,
+        help="Who gets which rows: kmeans (compact parts), kd_tree (boxes, quick for thousands of experts), random, arrival "
+        "(as they come), column:NAME.",
+        show_default="kmeans; kd_tree if the rows stay on disk",
+    ),
+]
+Learning = Annotated[
+    LearningChoice | None,
+    typer.Option(
+        metavar="levels|full|stochastic|independent",
+        rich_help_panel=EXPERTS,
+        help="How experts learn: together, on a sample and then on more and more of them; to the end on all; a few at a step; "
+        "or each for itself.",
+        show_default="levels",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=EXPERTS,
+        help="Let the workers of this Dask scheduler do the work (tcp://host:8786); of a Parquet table they read the rows "
+        "themselves.",
+        show_default="this process",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        rich_help_panel=EXPERTS,
+        min=1,
+        max=1000,
+        help="Start so many worker processes on this machine for it.",
+        show_default="this process",
+    ),
+]
+Folder = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        rich_help_panel=EXPERTS,
+        help="Where the rows of a Parquet table are sorted by expert, if they stay on disk: a folder that every worker "
+        "reaches. The model needs it later.",
+        show_default="the model's name with .rows",
     ),
 ]
 Link = Annotated[

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from covary.cli.answers import Answer, output_titles
+from covary.cli.answers import Answer, composite, output_titles
 from covary.cli.columns import check_gaps, check_sign, input_frame, known, names_of, numbers
+from covary.cli.crew import Crew
 from covary.cli.doors import BadData, BadUsage, Run
 from covary.cli.facts import input_names, likelihood_name, target_names
-from covary.cli.fit import enable_cache
+from covary.cli.fitting import enable_cache
 from covary.cli.model_file import load_model
 from covary.cli.output import check_table_place, console, write_json, write_table
 from covary.cli.progress import bar
 from covary.cli.rows import FLAG, answered, can_flag, kinds_of
 from covary.cli.scores import words
-from covary.cli.tables import Frame, Table, read_table, shown
+from covary.cli.streamed import in_stream
+from covary.cli.tables import Frame, Table, is_parquet, open_parquet, read_table, shown, table_suffix
 from covary.cli.targets import SIZED
 
 
@@ -37,6 +41,7 @@ def run_predict(
     drop_missing: bool,
     as_json: bool,
     quiet: bool,
+    crew: Crew | None = None,
 ) -> None:
     """Read, predict, score, write."""
     began = time.perf_counter()
@@ -45,41 +50,53 @@ def run_predict(
         check_table_place(path, None if data == "-" else data)
     if not 0 < level < 1:
         raise BadUsage(f"--level is {level:g}; give a number between 0 and 1, such as 0.95.")
-    with bar(quiet=quiet or as_json) as progress:
+    if crew is not None:
+        crew.check_cluster()
+    with bar(quiet=quiet or as_json) as progress, ExitStack() as stack:
         progress.stage("reading")
         enable_cache()
         estimator, made = load_model(model)
-        table = read_table(data)
+        source = open_parquet(data) if is_parquet(data) and table_suffix(path) == ".parquet" else None
+        table = read_table(data) if source is None else head_of(source, data)
         inputs, targets = input_names(estimator), target_names(estimator)
         _check_columns(table, inputs, model)
         kept_names = table.columns if keep_all else names_of(keep, table)
         _check_clash(kept_names, [*output_titles(estimator, targets, latent), [FLAG] if can_flag(estimator) else []])
         sized, notes = size_name(estimator, made, table, size_column)
-        given, kept, size = _rows(estimator, table, inputs, sized, drop_missing)
-        asked: Any = {"targets": targets, "level": level, "latent": latent, "size": size, "progress": progress}
-        answer = answered(estimator, table, given, kept, **asked, scored=not notes)
+        if crew is not None and crew.cluster:
+            if not composite(estimator):
+                raise BadUsage(f"{crew.cluster} is for committees of experts, and {model!r} is none; leave it out.")
+            from covary.estimators.streamed import working
+
+            estimator = working(estimator, stack.enter_context(crew.at_work(progress)))
+        request = Request(estimator, inputs, targets, kept_names, sized, level, latent, drop_missing, scored=not notes)
+        if source is None:
+            answer, kept = request.answer(table, progress)
+            columns, rows, dropped = [*kept_names, *answer.columns], int(kept.sum()), int((~kept).sum())
+        else:
+            answer, rows, dropped = in_stream(request, source, table, path, progress)
+            columns = [*kept_names, *request.titles, *([FLAG] if can_flag(estimator) else [])]
         answer.notes[:0] = notes
         unused = _unused(table, made, {*inputs, *targets, *sized, *kept_names})
         if unused:
             answer.notes.append(f"not inputs of the model, and ignored: {_few(unused)}")
-    frame = table.frame.loc[kept, kept_names].copy()
-    for title, column in answer.columns.items():
-        frame[title] = column
-    seconds = time.perf_counter() - began
-    if path != "-" or not as_json:
+    if source is None and (path != "-" or not as_json):
+        frame = table.frame.loc[kept, kept_names].copy()
+        for title, column in answer.columns.items():
+            frame[title] = column
         write_table(frame, path)
     if path != "-":
         run.written.append(path)
-    dropped = int((~kept).sum())
+    seconds = time.perf_counter() - began
     if as_json:
         found = {
             "model": model,
             "data": data,
             "out": None if path == "-" else path,
-            "rows": len(frame),
+            "rows": rows,
             "rows_dropped": dropped,
             "targets": targets,
-            "columns": list(frame.columns),
+            "columns": columns,
             "level": level,
             "latent": latent,
             "size_column": sized[0] if sized else None,
@@ -89,7 +106,45 @@ def run_predict(
         }
         write_json(found if path != "-" else {**found, "predictions": answer.columns})
     elif not quiet:
-        tell(answer, level, len(frame), dropped, path)
+        tell(answer, level, rows, dropped, path)
+
+
+def head_of(source: Any, name: str) -> Table:
+    """The columns of a table on disk, as a table without rows."""
+    import pandas as pd
+
+    return Table(name, pd.DataFrame({column: [] for column in source.names}))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of a model, about whatever rows."""
+
+    estimator: Any
+    inputs: list[str]
+    targets: list[str]
+    kept: list[str]
+    sized: list[str]
+    level: float
+    latent: bool
+    drop_missing: bool
+    scored: bool
+
+    @property
+    def titles(self) -> list[str]:
+        """The names of the columns of an answer, but for the flag."""
+        return [title for titles in output_titles(self.estimator, self.targets, self.latent) for title in titles]
+
+    @property
+    def reads(self) -> set[str]:
+        """The columns an answer looks at, the known targets among them."""
+        return {*self.inputs, *self.targets, *self.sized}
+
+    def answer(self, table: Table, progress: Any) -> tuple[Answer, np.ndarray]:
+        """What the model says, and of which rows."""
+        given, kept, size = _rows(self.estimator, table, self.inputs, self.sized, self.drop_missing)
+        asked: Any = {"targets": self.targets, "level": self.level, "latent": self.latent, "size": size}
+        return answered(self.estimator, table, given, kept, **asked, progress=progress, scored=self.scored), kept
 
 
 def _rows(

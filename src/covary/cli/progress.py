@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,8 @@ PATIENCE = 2.0  # seconds before anything is shown
 class Bar:
     """A line that appears after two seconds: what is being done, how much of it, how long it may still take."""
 
-    def __init__(self, show: bool) -> None:
+    def __init__(self, show: bool, quiet: bool = False) -> None:
+        self.quiet = quiet
         self.task: Any = None
         self.progress: Any = None
         self.timer: threading.Timer | None = None
@@ -59,6 +61,12 @@ class Bar:
                 self.task, description=text, total=1.0, completed=fraction, share=f"{100 * fraction:.0f} %", left=shown
             )
 
+    def say(self, text: str) -> None:
+        """A line on stderr that stays, above the bar."""
+        if not self.quiet:
+            out = console(stderr=True) if self.progress is None else self.progress.console
+            out.print(text, soft_wrap=True)
+
     def close(self) -> None:
         """Take the line away."""
         if self.timer is not None:
@@ -88,7 +96,7 @@ def clock(seconds: float) -> str:
 @contextmanager
 def bar(*, quiet: bool = False) -> Iterator[Bar]:
     """A bar if stderr is a terminal and nobody asked for silence."""
-    made = Bar(not quiet and sys.stderr.isatty())
+    made = Bar(not quiet and sys.stderr.isatty(), quiet)
     try:
         yield made
     finally:
@@ -100,11 +108,22 @@ def learning(shown: Bar) -> Iterator[None]:
     """Inside this block the bar follows the search for parameters."""
     from covary.selection.progress import watching
 
+    last: dict[str, Any] = {"text": "learning", "fraction": 0.0, "step": 0.0, "began": time.monotonic()}
+
     def tell(now: Any) -> None:
         rows = f" {now.rows}/{now.levels[-1]} rows" if len(now.levels) > 1 else f" {now.rows} rows"
         start = f", start {now.start + 1}/{now.starts}" if now.starts > 1 and now.level == 0 else ""
-        shown.at(f"learning{rows}{start}", now.fraction, now.seconds)
+        text, step = f"learning{rows}{start}", max(0.0, now.fraction - last["fraction"])
+        last.update(text=text, fraction=now.fraction, step=step, began=time.monotonic() - now.seconds)
+        shown.at(text, now.fraction, now.seconds)
+
+    def pieces(what: str, done: int, total: int) -> None:
+        if what != "learning":
+            shown.at(f"{what} {done:,}/{total:,}", done / total, 0.0)
+        elif total > 1:  # inside one evaluation: as far as the last one moved the bar
+            fraction = min(0.99, last["fraction"] + last["step"] * done / total)
+            shown.at(f"{last['text']}, {done:,}/{total:,} groups of experts", fraction, time.monotonic() - last["began"])
 
     shown.stage("learning")
-    with watching(tell):
+    with watching(tell, pieces):
         yield

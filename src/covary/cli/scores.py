@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +52,54 @@ def of_classes(codes: np.ndarray, p: np.ndarray, classes: np.ndarray, counts: np
         "information": _try(metrics.information, y, p, train, **named),
         "brier": _try(metrics.brier, y, p, **named),
     }
+
+
+class Moments(NamedTuple):
+    """How many values there were, their mean, and the sum of squares about it."""
+
+    count: int
+    mean: float
+    squares: float
+
+
+def moments(y: np.ndarray) -> Moments:
+    """Those of some values."""
+    mean = float(y.mean())
+    return Moments(len(y), mean, float(((y - mean) ** 2).sum()))
+
+
+def together(parts: Sequence[dict[str, Any]], known: Sequence[Moments]) -> dict[str, Any]:
+    """The scores of a table from those of its parts; ``known`` has the moments of their values, for R².
+
+    Examples
+    --------
+    >>> y, mean = np.array([0.0, 1.0, 2.0, 5.0]), np.array([0.0, 1.5, 2.0, 4.0])
+    >>> parts = [of_numbers(y[i], mean[i], np.ones(2), 0.9) for i in (slice(2), slice(2, 4))]
+    >>> both = together(parts, [moments(y[:2]), moments(y[2:])])
+    >>> whole = of_numbers(y, mean, np.ones(4), 0.9)
+    >>> all(abs(both[name] - whole[name]) < 1e-12 for name in whole)
+    True
+    """
+    if len(parts) == 1:
+        return parts[0]
+    rows = [part["rows"] for part in parts]
+    out: dict[str, Any] = {"rows": sum(rows)}
+    for name in (name for name in parts[0] if name != "rows"):
+        values = [part[name] for part in parts]
+        if name == "r2":
+            out[name] = None  # in its place, and found below
+        elif any(value is None for value in values):
+            out[name] = None
+        elif name == "errors":
+            out[name] = int(sum(values))
+        else:
+            power = 2 if name == "rmse" else 1
+            out[name] = float(np.average([v**power for v in values], weights=rows)) ** (1 / power)
+    if known and out.get("rmse") is not None:
+        count, mean = sum(m.count for m in known), float(np.average([m.mean for m in known], weights=[m.count for m in known]))
+        total = sum(m.squares + m.count * (m.mean - mean) ** 2 for m in known)
+        out["r2"] = 1 - count * out["rmse"] ** 2 / total if total > 0 else None
+    return out
 
 
 def _try(metric: Any, *arguments: Any, **options: Any) -> float | None:

@@ -72,9 +72,9 @@ def show_model(
         out.print()
         out.print(relevance_table(shares))
         _more(out, len(shares))
-        out.print("relevance: the share of the predictions' variation that involves the column", style="dim")
+        out.print("relevance: the share of the function's variation that involves the column", style="dim")
         if inputs > len(shares):
-            out.print(f"looked at: the {len(shares)} of {inputs} columns with the shortest length-scales", style="dim")
+            out.print(f"told of the {len(shares)} of {inputs} columns along which predictions move most", style="dim")
 
 
 def _more(out: Any, count: int) -> None:

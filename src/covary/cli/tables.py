@@ -1,4 +1,4 @@
-"""Tables from files: CSV, TSV, text with tabs, each also gzipped, Parquet, and the first sheet of an Excel workbook.
+"""Tables from files: CSV, TSV, text with tabs, each also gzipped, Parquet (a file or a folder of them), a sheet of Excel.
 
 Delimiter, decimal comma, encoding and byte-order marks are found out; whatever cannot be read is said in one sentence.
 """
@@ -9,11 +9,13 @@ import csv
 import io
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from covary.cli.doors import BadData
+from covary._checks import CovaryError
+from covary.cli.doors import BadData, sentence
 
 Frame = Any  # a pandas.DataFrame; its own types say too little to help
 Column = Any  # a pandas.Series
@@ -33,7 +35,7 @@ class Table:
     text: str | None = None
     delimiter: str = ","
     notes: tuple[str, ...] = ()
-    numbers: tuple[int, ...] | None = None  # of a sheet: the number of each row there
+    numbers: Sequence[int] | None = None  # of a sheet, or of a part of a table: the number of each row there
 
     @property
     def columns(self) -> list[str]:
@@ -53,6 +55,8 @@ def read_table(source: str) -> Table:
     """The table in a file, or in what comes through stdin for ``-``."""
     if source == "-":
         return parse_text(_stdin(), "stdin", ",")
+    if Path(source).is_dir():
+        return _folder(source)
     suffix = table_suffix(source)
     if suffix is None:
         kind = Path(source).suffix
@@ -76,6 +80,36 @@ def table_suffix(source: str) -> str | None:
     return suffix if suffix in DELIMITERS or suffix in (".parquet", ".xlsx") else None
 
 
+def is_parquet(source: str) -> bool:
+    """Whether a table is a Parquet file, by its suffix, or a folder, which then holds such files."""
+    return source != "-" and (Path(source).is_dir() or table_suffix(source) == ".parquet")
+
+
+def open_parquet(source: str) -> Any:
+    """A Parquet file, or all those of a folder, of which only footers are read."""
+    from covary.committee.sources import SUFFIXES, Parquet
+
+    if Path(source).is_dir() and not any(p.suffix.lower() in SUFFIXES for p in Path(source).rglob("*")):
+        raise BadData(f"{source!r} is a folder without Parquet files ({', '.join(SUFFIXES)}); give the name of a file.")
+    try:
+        return Parquet(source)
+    except CovaryError as error:
+        raise BadData(sentence(error).removeprefix("Parquet: ")) from None
+
+
+def _folder(source: str) -> Table:
+    """All Parquet files of a folder as one table."""
+    import pandas as pd
+
+    found = open_parquet(source)
+    try:
+        found.check(found.names, "Parquet")
+    except CovaryError as error:
+        raise BadData(sentence(error).removeprefix("Parquet: ")) from None
+    frame = pd.concat([found.read(chunk, found.names) for chunk in found.chunks], ignore_index=True)
+    return Table(source, frame, notes=(f"{len(found.files)} Parquet files",))
+
+
 def _stdin() -> bytes:
     stream = getattr(sys.stdin, "buffer", None)
     return b"" if stream is None else stream.read()
@@ -86,8 +120,6 @@ def _bytes(source: str) -> bytes:
         return Path(source).read_bytes()
     except FileNotFoundError:
         raise BadData(f"there is no file {source!r}; check the name.") from None
-    except IsADirectoryError:
-        raise BadData(f"{source!r} is a folder; give the name of a file.") from None
     except (OSError, ValueError) as error:
         raise BadData(f"{source!r} cannot be read ({getattr(error, 'strerror', None) or error}); check the file.") from None
 

@@ -54,7 +54,7 @@ class CommitteeBound(AbstractBound):
     rule
         How.
     model, models
-        The model of the whole, and that of all experts, or a list with one for each.
+        The model of the whole, and that of all experts, or one for each by its number.
     held
         Groups of experts, and where they are worked on.
     recipe
@@ -165,7 +165,7 @@ class CommitteeBound(AbstractBound):
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
         """The joint covariance at new inputs, by the rules that have one (R&W, eq. 8.30)."""
         simple = isinstance(self.rule, PoE | BCM) or (isinstance(self.rule, GPoE) and self.rule.weights == "equal")
-        if self.experts > 1 and (not simple or isinstance(self.models, list)):
+        if self.experts > 1 and (not simple or isinstance(self.models, dict)):
             name = type(self.rule).__name__
             what = "experts with hyperparameters of their own have no common prior"
             what = what if simple else f"{name} says nothing of several inputs jointly"

@@ -100,9 +100,9 @@ class Seat:
 
 
 def seated(group: Group, models: Any, recipe: Recipe, shared: Data | None) -> list[Seat]:
-    """The experts of a group, each conditioned on its rows; ``models`` is the model of all, or a list with one for each."""
+    """The experts of a group, each conditioned on its rows; ``models`` is the model of all, or one each by number."""
     pairs = zip(group.numbers, group.rows, strict=True)
-    return [Seat(k, expert(data, models[k] if isinstance(models, list) else models, recipe, shared)) for k, data in pairs]
+    return [Seat(k, expert(data, models[k] if isinstance(models, dict) else models, recipe, shared)) for k, data in pairs]
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,10 @@ class Experts:
             held += len(rows)
         return [Group(tuple(numbers), tuple(data.take(self.rows[k]) for k in numbers)) for numbers in out]
 
+    def numbers(self) -> list[int]:
+        """The experts that have rows."""
+        return [k for k, rows in enumerate(self.rows) if len(rows)]
+
     def largest(self) -> int:
         """The rows of the largest expert, those it shares included."""
         return max((len(rows) for rows in self.rows), default=0) + (0 if self.shared is None else len(self.shared))
@@ -154,6 +158,11 @@ class Dealt:
     def count(self) -> int:
         """How many experts have rows."""
         return sum(len(batch.experts) for batch in self.batches)
+
+    def numbers(self) -> list[int]:
+        """The experts that have rows."""
+        shift = 0 if self.first is None else 1
+        return [number - shift for batch in self.batches for number in batch.experts]
 
     def largest(self) -> int:
         """The rows of the largest expert, those it shares included."""

@@ -32,7 +32,7 @@ from covary.selection.problem import Objective, difference_hessian
 from covary.selection.progress import Tracker, counting
 from covary.selection.search import Peak, refine
 
-SAMPLE = 2000  # rows on which a search begins
+FEWEST, SAMPLE = 500, 2000  # rows on which a search begins: as many as an expert has, but not fewer or more than these
 SOME, MOST = 16_000, 60_000  # rows of the experts on the next levels; more say nothing more about a few numbers
 PASSES, STEPS = 2, 40  # over all experts, and at least so many steps, of a stochastic search
 LONGEST = 0.5  # nats: of one stochastic step along one coordinate

@@ -14,7 +14,7 @@ from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Recipe, add, slopes
 from covary.committee.experts import Experts
 from covary.committee.held import Held
-from covary.committee.learning import MOST, SAMPLE, independent, ledger_of, shared, start_on_sample
+from covary.committee.learning import FEWEST, MOST, SAMPLE, independent, ledger_of, shared, start_on_sample
 from covary.committee.partition import PARTITIONS, parts
 from covary.committee.rules import AbstractRule, as_rule
 from covary.data import Data
@@ -184,7 +184,9 @@ class Committee(AbstractGram):
         ledger, journal = ledger_of(
             checkpoint, *arrays, model, inference, repr(self.replace(executor=None, table=None, folder=None)), key
         )
-        rows = np.sort(np.random.default_rng(key).permutation(data.rows)[:SAMPLE])
+        n = data.rows if self.table is None else self.table.rows
+        enough = int(np.clip(n / self.count(n), FEWEST, SAMPLE))  # as many as an expert has
+        rows = np.sort(np.random.default_rng(key).permutation(data.rows)[:enough])
         common = {"inference": inference, "priors": priors, "max_time": max_time, "key": key}
         coarse = start_on_sample(model, data.take(rows), journal=journal, **common, **search)
         settled, _ = self.prepare(coarse.model, data, key=key)
@@ -197,6 +199,7 @@ class Committee(AbstractGram):
             left = None if max_time is None else max(max_time - coarse.seconds, 0.0)
             done = shared(coarse, held, recipe, settled, max_time=left, key=key)
         if ledger is not None:
+            journal.unlink(missing_ok=True)
             ledger.clear()
         return done
 
@@ -208,7 +211,7 @@ class Committee(AbstractGram):
         mine = isinstance(model, Learned) and model.recipe == self
         settled = model.gram if mine else self.prepare(inner, data)[0]
         settled.check_room(inner, data)
-        models = own_models(model, inner) if mine else inner
+        models = own_models(model, inner, settled.settled) if mine else inner
         held = settled.held(data)
         return posterior(settled, inner, models, data, held, settled.settled.common(data), inference)
 
@@ -222,11 +225,12 @@ class Committee(AbstractGram):
         return total
 
 
-def own_models(learned: Any, model: Any) -> Any:
-    """The model of all experts, or a list of their own."""
+def own_models(learned: Any, model: Any, settled: Any) -> Any:
+    """The model of all experts, or one for each by its number."""
     if not isinstance(learned.start, dict) or "thetas" not in learned.start:
         return model
-    return [learned.objective.packing.unpack(theta) for theta in learned.start["thetas"]]
+    thetas = learned.start["thetas"]
+    return {k: learned.objective.packing.unpack(theta) for k, theta in zip(settled.numbers(), thetas, strict=True)}
 
 
 def posterior(

@@ -228,6 +228,8 @@ class GPEstimator(Assessed, BaseEstimator):
 
     def _where(self, choice: Choice, rows: int) -> Choice:
         """The same, worked on by the executor that was given, with columns by their numbers."""
+        if isinstance(choice.gram, Committee):
+            choice.gram.check(rows)
         if isinstance(choice.gram, Committee) and choice.gram.partition.startswith("column:"):
             columns = getattr(self, "columns_", None)
             names = getattr(self, "feature_names_in_", None) if columns is None else columns.keys

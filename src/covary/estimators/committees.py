@@ -164,10 +164,9 @@ def committee_again(
     models = model
     if "expert_thetas" in arrays:
         thetas = arrays["expert_thetas"]
-        count = len(settled.rows) if isinstance(settled, Experts) else settled.count
-        _agree(packing is not None and thetas.shape == (count, packing.size))
+        _agree(packing is not None and thetas.shape == (len(settled.numbers()), packing.size))
         assert packing is not None
-        models = [packing.unpack(theta) for theta in thetas]
+        models = {k: packing.unpack(theta) for k, theta in zip(settled.numbers(), thetas, strict=True)}
     if not isinstance(settled, Experts):
         return dealt_again(committee, models, model, data, inference, *said)
     common = settled.common(data)

@@ -181,7 +181,7 @@ def first_opinion(bound: CommitteeBound, X: Inputs) -> tuple[np.ndarray, np.ndar
         return said.mean, said.std
     group = collect(bound.held.items[0])
     models = bound.models
-    model = models[group.numbers[0]] if isinstance(models, list) else models
+    model = models[group.numbers[0]] if isinstance(models, dict) else models
     said = expert(group.rows[0], model, bound.recipe, None).latent(X)
     return said.mean, said.std
 

@@ -1,6 +1,6 @@
 r"""Who conditions on whom: the order of the rows, and the nearest previous rows of each.
 
-Vecchia's approximation (:mod:`covary.gram.vecchia`) is as good as its ordering and its neighbours. Rows are ordered from
+Vecchia's approximation (:mod:`covary.gram.conditionals`) is as good as its ordering and its neighbours. Rows are ordered from
 coarse to fine (max-min: each next row is the one farthest from all rows before it; Guinness 2018, Katzfuss & Guinness 2021,
 section 3.1), so that every row sees its surroundings at the scale at which they are known so far. Distances are Euclidean in
 inputs scaled by the kernel's length-scales, since it is correlation that decides who is near.

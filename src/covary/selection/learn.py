@@ -194,7 +194,7 @@ def learn(
     """
     if gram.composite:
         if objective is not None or len(tie):
-            what = "an objective or tied parameters are given" 
+            what = "an objective or tied parameters are given"
             raise fail("learn", f"{what} with gram={type(gram).__name__}", "it learns by the evidence, untied")
         bind("learn", as_model(model), data.take(slice(0, 1)) if isinstance(data, Data) else data, gram, {})
         search = {"n_restarts": n_restarts, "starts": starts, "rivals": rivals, "max_time": max_time, "key": key}

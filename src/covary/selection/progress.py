@@ -11,6 +11,8 @@ from itertools import pairwise
 
 _WATCHER: ContextVar[Callable[[Progress], None] | None] = ContextVar("watcher", default=None)
 
+_COUNTER: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("counter", default=None)
+
 A_START, A_LEVEL = 40, 8  # evaluations a search is expected to take: on the coarsest level, and on each finer one
 
 
@@ -31,8 +33,9 @@ class Progress:
 
 
 @contextmanager
-def watching(callback: Callable[[Progress], None]) -> Iterator[None]:
-    """Inside this block every search reports each of its evaluations to ``callback``.
+def watching(callback: Callable[[Progress], None], pieces: Callable[[str, int, int], None] | None = None) -> Iterator[None]:
+    """Inside this block every search reports each of its evaluations to ``callback``, and work in many pieces (that of a
+    committee's experts) reports what it is, how many are finished and how many there are to ``pieces``.
 
     Examples
     --------
@@ -43,11 +46,18 @@ def watching(callback: Callable[[Progress], None]) -> Iterator[None]:
     >>> len(seen) == fit.steps and 0 < seen[-1].fraction <= 1
     True
     """
-    token = _WATCHER.set(callback)
+    token, other = _WATCHER.set(callback), _COUNTER.set(pieces)
     try:
         yield
     finally:
         _WATCHER.reset(token)
+        _COUNTER.reset(other)
+
+
+def counting(what: str) -> Callable[[int, int], None] | None:
+    """What an executor calls with (finished, in all) to tell whoever watches; None if nobody does."""
+    tell = _COUNTER.get()
+    return None if tell is None else lambda done, total: tell(what, done, total)
 
 
 class Tracker:

@@ -19,16 +19,14 @@ from covary.kernels.isotropic import PiecewisePolynomial, SquaredExponentialMixt
 from covary.kernels.metric import FactorMetric
 from covary.kernels.networks import ArcCosine, TanhNetwork
 from covary.kernels.nonstationary import NeuralNetwork
+from covary.kernels.parts import owners
 from covary.kernels.periodic import Cosine, Periodic
 from covary.kernels.spectral import Periodised, SpectralMixture
-from covary.kernels.sphere import OnSphere
 from covary.kernels.stationary import AbstractStationary
 from covary.kernels.varying import ChangePoint, ModulatedSquaredExponential
-from covary.kernels.warped import Mapped, Warped
 from covary.likelihoods.gaussian import Gaussian
-from covary.parameters import children, parameters, rebuild
+from covary.parameters import parameters, rebuild
 
-ELSEWHERE = (Mapped, Warped, OnSphere, FactorMetric, Periodised)  # inside which scales are others
 SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
 
 
@@ -93,28 +91,9 @@ def _per_row(data: Data) -> np.ndarray:
 def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
     """The paths (from the model) of stationary length-scales, with the columns each one sees."""
     found: dict[str, np.ndarray] = {}
-    for path, owner, seen in _owners(kernel, "kernel", np.arange(columns)):
+    for path, owner, seen in owners(kernel, columns):
         if isinstance(owner, AbstractStationary):
             found[f"{path}.lengthscale"] = seen
-    return found
-
-
-def _owners(kernel: Any, path: str, columns: np.ndarray) -> list[tuple[str, AbstractKernel, np.ndarray]]:
-    """Every kernel inside that has numbers of its own, with the path they are under and the columns it sees.
-
-    What is inside a kernel that changes the inputs (a map, a sphere) is left out: the columns' scales mean nothing there.
-    """
-    if isinstance(kernel, tuple):
-        return [item for i, k in enumerate(kernel) for item in _owners(k, f"{path}.{i}", columns)]
-    found = [] if isinstance(kernel, Sum | Product | Scaled | Power | Columns) else [(path, kernel, columns)]
-    if isinstance(kernel, ELSEWHERE):
-        return found
-    inner = columns[list(kernel.columns)] if isinstance(kernel, Columns) else columns
-    for _, below, value in children(kernel, path):
-        if isinstance(value, tuple) and value and isinstance(value[0], AbstractKernel):
-            found += [item for i, part in enumerate(value) for item in _owners(part, f"{below}.{i}", inner)]
-        elif isinstance(value, AbstractKernel):
-            found += _owners(value, below, inner)
     return found
 
 
@@ -131,7 +110,7 @@ def starting_values(model: Any, data: Data) -> Any:
         for rank, term in enumerate(terms):
             path = root if len(terms) == 1 else f"{root}.{rank}"
             shrink = SHRINK**-rank
-            for at, owner, seen_by in _owners(term, path, np.arange(data.X.columns)):
+            for at, owner, seen_by in owners(term, data.X.columns, path):
                 values |= {f"{at}.{name}": v for name, v in _natural(owner, columns.take(seen_by), shrink).items()}
             for name, parameter in parameters(term, path).items():
                 if name.endswith("variance"):

@@ -1,0 +1,44 @@
+"""Finished parts of a long benchmark in a file: a run that was broken off goes on from there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import fresh, say
+
+QUIET = ("groups", "off")  # too long to be told
+
+
+class Kept:
+    """What fresh processes have returned, by key.
+
+    Parameters
+    ----------
+    path
+        The file (JSON); None keeps nothing.
+    limit
+        Seconds allowed to one process.
+    """
+
+    def __init__(self, path: Path | None, limit: float) -> None:
+        self.path, self.limit = path, limit
+        self.held: dict[str, Any] = json.loads(path.read_text()) if path is not None and path.exists() else {}
+
+    def of(self, key: str, target: str, *, limit: float | None = None, **arguments: Any) -> dict[str, Any]:
+        """What this target gives, from the file or from a fresh process; ``failure`` says why there is nothing."""
+        if key not in self.held:
+            outcome = fresh(target, limit=limit or self.limit, **arguments)
+            value = {"failure": outcome.failure} if outcome.failure else outcome.value | {"failure": ""}
+            say(f"{key}: { ({k: v for k, v in value.items() if k not in QUIET}) }, others {outcome.others:.1f}")
+            if outcome.failure:
+                return value
+            self.held[key] = value | {"others": outcome.others}
+            self.write()
+        return self.held[key]
+
+    def write(self) -> None:
+        """Put it on disk."""
+        if self.path is not None:
+            self.path.write_text(json.dumps(self.held))

@@ -1,0 +1,249 @@
+"""Committees on several workers, and on five million rows: ``python -m benchmarks.scaling --out docs/benchmarks``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import measure
+from benchmarks import scaling_runs as runs
+from benchmarks.kept import Kept
+from benchmarks.measure import Others, fresh, say
+from benchmarks.report import Bar, Report, Table, figure, write
+from benchmarks.scaling_model import EACH, LARGEST, PER_WORKER, TESTED, Costs, Plan, passed, picture, point, strong, weak
+from benchmarks.scaling_runs import COLUMNS, EVALUATIONS, EXPERTS
+
+ROWS = 5_000_000  # of the table on disk
+SIZES = (20_000, 60_000, 200_000)  # rows of the runs that the model is checked against
+BATCHES = (4000, 64_000)  # rows that travel together: as it is, and what a large cluster would want
+MEMORY = 4.0  # GiB of any process
+LONG = 60.0  # seconds of a job from which its ratios are worth something
+LIMIT = 7200.0
+TEXT = f"""Three questions about `executor=Dask(...)`, on the two cores of one machine; starting the workers is not counted.
+
+**What does it cost, and what does a second worker bring?** One job: {EXPERTS} experts of {EACH:,} rows in {COLUMNS} columns,
+{EVALUATIONS} evaluations of the sum of their evidences with its gradient, then a prediction of {runs.TESTED:,} rows by the
+robust committee machine. By a loop in one process on one thread, by one worker, by two.
+
+**Does it hold for many rows?** {ROWS:,} rows of {COLUMNS} inputs and a target in Parquet, fitted and predicted by two workers:
+`GPRegressor(method=Committee(partition="kd_tree"), executor=Dask(workers=2)).fit(Parquet(folder), "y")`.
+
+**What would more workers bring?** A model of the cluster (`benchmarks/scaling_model.py`) plays through, event by event, how
+batches of experts go out and results come back, with the costs of an expert, of a task and of a byte measured here: beside real
+runs, and then for a million rows on every worker and for a billion rows.
+
+![Weak and strong scaling, simulated](scaling.png)"""
+
+
+def sound(value: dict[str, Any]) -> dict[str, Any]:
+    """The value, or an error that says why there is none."""
+    if value["failure"]:
+        raise RuntimeError(value["failure"])
+    return value
+
+
+# the three questions --------------------------------------------------------------------------------------------------
+def workers_table(kept: Kept, bars: list[Bar]) -> Table:
+    """A loop, one worker, two."""
+    names = {0: "a loop on one thread", 1: "one worker", 2: "two workers"}
+    found = {w: sound(kept.of(f"job {w}", "benchmarks.scaling_runs:job", workers=w)) for w in names}
+    alike = len({f["said"] for f in found.values()}) == 1
+    rows = [
+        [name, *(figure(f[key]) for key in ("seconds", "evaluation", "predict")), figure(found[0]["seconds"] / f["seconds"])]
+        for name, f in zip(names.values(), found.values(), strict=True)
+    ]
+    rows = [[*row, f"{f['others']:.1f}"] for row, f in zip(rows, found.values(), strict=True)]
+    bars.append(Bar("the job by a loop on one thread", found[0]["seconds"], LONG, unit="s", least=True))
+    bars.append(Bar("one worker over the loop", found[1]["seconds"] / found[0]["seconds"], 1.3))
+    bars.append(Bar("one worker over two", found[1]["seconds"] / found[2]["seconds"], 1.5, least=True))
+    notes = [
+        "Sums, means and variances agree to the last bit." if alike else "**The three differ in their last bits.**",
+        f"The loop used {found[0]['cores']:.2f} cores.",
+    ]
+    return Table("One job", ("by", "seconds", "one evaluation", "the prediction", "× the loop", "others"), rows, notes)
+
+
+def disk_table(kept: Kept, bars: list[Bar], rows: int) -> tuple[Table, dict[str, Any]]:
+    """Five million rows."""
+    if "disk" not in kept.held:
+        with tempfile.TemporaryDirectory(prefix="covary-bench-") as folder:
+            made = fresh("benchmarks.scaling_runs:generate", limit=LIMIT, folder=folder, rows=rows)
+            say(f"generated: {made.failure or made.value}")
+            sound(kept.of("disk", "benchmarks.scaling_runs:on_disk", folder=folder))["bytes"] = made.value["bytes"]
+            kept.write()
+    f = kept.held["disk"]
+    lines = [
+        [name, figure(took), _rate(f["rows"] / took) if "sample" not in name and "search" not in name else ""]
+        for name, took in f["phases"].items()
+    ]
+    lines.append(["fit, all of it", figure(f["fit"]), _rate(f["rows"] / f["fit"])])
+    lines.append([f"predict {TESTED:,} rows, every expert asked", figure(f["predict"]), _rate(f["rows"] / f["predict"])])
+    most = max([f["client"], *f["workers"]])
+    bars.append(Bar(f"{f['rows']:,} rows: peak memory of the client and of every worker", most, MEMORY, unit="GiB"))
+    low, middle, high = f["sizes"]
+    notes = [
+        f"{f['experts']:,} experts of {low:,} to {high:,} rows (median {middle:,}), and {f['shared']:,} rows that all of "
+        f"them share; {f['chunks']} row groups, {f.get('bytes', 0) / 2**20:.0f} MiB on disk.",
+        f"Peak memory: client {f['client']:.2f} GiB, workers {' and '.join(f'{w:.2f}' for w in f['workers'])} GiB.",
+        f"RMSE {f['rmse']:.3f}, NLPD {f['nlpd']:.3f} (noise of standard deviation 0.3: 0.300 and 0.215 at best), "
+        f"{100 * f['inside']:.1f} % of the new rows inside 95 % intervals.",
+        f"The search went over {' → '.join(f'{n:,.0f}' for n in f['levels'])} rows, {f['steps']} evaluations.",
+        f"Other processes used {f['others']:.1f} cores.",
+    ]
+    return Table(f"{f['rows']:,} rows on disk, two workers", ("phase", "seconds", "rows a second"), lines, notes), f
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+def measured(kept: Kept, disk: dict[str, Any]) -> Costs:
+    """The costs, with those of reading from the table on disk."""
+    f = sound(kept.of("costs", "benchmarks.scaling_runs:costs"))
+    read = disk["phases"]["rows read and dealt to experts"] * 2 / disk["rows"]
+    own: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in f.items() if k not in ("others", "failure")}
+    return Costs(**own, read=read, collect=0.0, file=disk["collect"] / disk["chunks"])
+
+
+def played(costs: Costs, what: str, real: dict[str, Any], shared: int = 0, extra: float = 0.0) -> float:
+    """The model's wall time of a pass with two workers over experts of these sizes."""
+    rows = [np.array(g) + shared for g in real["groups"]]
+    took = np.array([float(costs.of(what, r).sum()) + extra for r in rows])
+    if what == "predict" and not real["seated"]:  # experts that were not kept are conditioned again
+        took += [float(costs.of("condition", r).sum()) for r in rows]
+    return passed(took, 2, costs.task + (costs.byte * costs.result if what == "predict" else 0.0))
+
+
+def checked_table(kept: Kept, costs: Costs, disk: dict[str, Any], bars: list[Bar], sizes: tuple[int, ...]) -> Table:
+    """What the model says beside what was measured."""
+    lines, off = [], []
+    titles = {
+        "evidence": "all evidences and gradients",
+        "condition": "every expert conditions",
+        "predict": f"predict {TESTED:,} rows",
+    }
+
+    def line(rows: int, title: str, said: float, took: float, others: float) -> None:
+        lines.append([f"{rows:,}", title, figure(said), figure(took), f"{said / took:.2f}", f"{others:.1f}"])
+        off.append(max(said / took, took / said))
+
+    for n in sizes:
+        real = sound(kept.of(f"passes {n}", "benchmarks.scaling_runs:passes", rows=n))
+        for what, title in titles.items():
+            line(n, title, played(costs, what, real), real[what], real["others"])
+    phase = disk["phases"]["every expert reads its rows and conditions"]
+    said = played(costs, "condition", disk, disk["shared"], disk["collect"])
+    line(disk["rows"], "every expert reads its rows and conditions", said, phase, disk["others"])
+    line(
+        disk["rows"],
+        titles["predict"],
+        played(costs, "predict", disk, disk["shared"]),
+        disk["predict"],
+        disk["others"],
+    )
+    bars.append(Bar("simulated over measured wall time, or the other way round, at worst", max(off), 1.25))
+    columns = ("rows", "pass", "simulated, s", "measured, s", "ratio", "others")
+    return Table("The model beside real runs, two workers", columns, lines)
+
+
+def simulated_tables(costs: Costs, learning: float) -> list[Table]:
+    """Costs, weak and strong scaling."""
+    each = [
+        [f"{n:,}", *(f"{1e3 * getattr(costs, what)[i]:.1f}" for what in ("evidence", "condition", "predict"))]
+        for i, n in enumerate(costs.rows)
+    ]
+    told = [
+        f"A task costs the client and the scheduler {1e3 * costs.task:.2f} ms, a byte of a result {1e9 * costs.byte:.1f} ns; a "
+        f"prediction of {TESTED:,} rows is {costs.result / 1000:.0f} kB a batch. A row is read, encoded and sorted in "
+        f"{1e6 * costs.read:.1f} µs; a batch looks into a file of sorted rows in {1e6 * costs.file:.0f} µs.",
+    ]
+    first = Table(
+        "Costs of one expert, milliseconds, both cores at work",
+        ("rows", "evidence and gradient", "condition", f"predict {TESTED:,} rows"),
+        each,
+        told,
+    )
+    rows = []
+    for what, points in (("weak", weak), ("strong", strong)):
+        for small, large in zip(points(costs, learning, BATCHES[0]), points(costs, learning, BATCHES[1]), strict=True):
+            if what == "weak" and small["workers"] not in (1, 8, 64, 256, 1024):
+                continue
+            if what == "strong" and small["workers"] not in (16, 64, 256, 1024, 4096):
+                continue
+            hours = [figure(p[k] / 60) for p in (small, large) for k in ("fit", "predict")]
+            rows.append([what, f"{small['workers']:,}", f"{small['rows']:,}", *hours, f"{small['held']:.2f}"])
+    full = point(costs, learning, LARGEST, 256, BATCHES[0])
+    notes = [
+        f"Simulated with these costs. Weak: {PER_WORKER:,} rows for every worker; strong: {LARGEST:,} rows. Experts of "
+        f"{EACH:,} rows that share {EACH:,} more (grbcm), row groups of a million rows; experts are conditioned again for a "
+        f"prediction. The search itself ({learning:.0f} s here) sees at most 60,000 rows, whatever n is; with "
+        f"learning='full' one evaluation on all of a billion rows takes "
+        f"{full['evaluate'] / 60:.1f} min on 256 workers.",
+        f"Batches of {BATCHES[0]:,} rows are what covary makes today. The client hands out {1 / costs.task:,.0f} of them a "
+        f"second, and there the curves flatten. Batches of {BATCHES[1]:,} rows would move that limit; they are not made yet.",
+        "Left out of the model: disks and networks that many workers share, workers slower than others, and the client's "
+        "memory for the numbers of rows by expert and row group (4 bytes each: 4 GB for a million experts and a thousand row "
+        "groups).",
+    ]
+    columns = (
+        "scaling",
+        "workers",
+        "rows",
+        "fit, min",
+        "predict, min",
+        "fit, large batches",
+        "predict, large batches",
+        "rows held, GiB",
+    )
+    return [first, Table("Simulated: minutes by number of workers", columns, rows, notes)]
+
+
+def run(smoke: bool = False, kept: Path | None = None, found: dict[str, Any] | None = None, rows: int = ROWS) -> Report:
+    """All of it; in little, the job by a loop and the model on made-up costs."""
+    title = "Committees on several workers"
+    if smoke:
+        f = runs.job(0, 2, 1, 20)
+        made = Costs((500, 1000), (0.02, 0.1), (0.01, 0.05), (0.02, 0.1), 0.002, 1e-9, 56_000, 1e-6, 0.0, 1e-5)
+        plan = Plan(made, 1_000_000, 4)
+        lines = [["a loop", figure(f["seconds"])], ["simulated, a million rows", figure(plan.condition())]]
+        return Report(title, TEXT, [Table("In little", ("what", "seconds"), lines)])
+    held, bars = Kept(kept, LIMIT), list[Bar]()
+    first = workers_table(held, bars)
+    second, disk = disk_table(held, bars, rows)
+    costs = measured(held, disk)
+    third = checked_table(held, costs, disk, bars, SIZES)
+    learning = sum(v for k, v in disk["phases"].items() if k.startswith("search"))
+    if found is not None:
+        found.update(costs=costs, learning=learning)
+    return Report(title, TEXT, [first, second, third, *simulated_tables(costs, learning)], bars)
+
+
+def main() -> int:
+    """Measure, and write the page with its picture."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
+    parser.add_argument("--smoke", action="store_true", help="a small loop; nothing is written")
+    parser.add_argument("--rows", type=int, default=ROWS, help="of the table on disk")
+    parser.add_argument("--kept", type=Path, help="a file for finished parts: a run that was broken off goes on from there")
+    parser.add_argument("--wait", type=float, default=0.0, help="wait so long for a quiet machine, each time")
+    options = parser.parse_args()
+    measure.patience = options.wait
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    found: dict[str, Any] = {}
+    with Others() as others:
+        report = run(options.smoke, options.kept, found, options.rows)
+    print(report.markdown())
+    if options.out and not options.smoke:
+        write(options.out, "scaling", report, others.cores)
+        picture(options.out / "scaling.png", found["costs"], found["learning"], BATCHES)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""A model of a committee on many workers, from costs measured on two: what a pass over a billion rows would take.
+
+A pass is one ``map`` over batches of experts. Every worker has one batch at work and one waiting; the client hands out batches
+and takes results one at a time. :func:`passed` plays that through, event by event. Nothing of the machine is assumed but what
+was measured: seconds of an expert by its rows, seconds the client and the scheduler spend on a batch, seconds per byte.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COLUMNS = 9  # numbers of a row: eight inputs and a target
+LATENCY = 1e-3  # seconds of a message between machines
+EACH = 1000  # rows of an expert
+TESTED = 1000  # new inputs of a prediction
+GROUP = 1_000_000  # rows of a row group
+PER_WORKER = 1_000_000  # rows, in weak scaling
+LARGEST = 10**9
+WORKERS = tuple(2**k for k in range(15))
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What was measured, in seconds.
+
+    Parameters
+    ----------
+    rows
+        Sizes of an expert at which it was measured.
+    evidence, condition, predict
+        For each: evidence and gradient; conditioning; and what it then says of :data:`TESTED` new inputs.
+    task
+        The client's and the scheduler's time for one batch.
+    byte
+        The client's time for each byte of a result.
+    result
+        The bytes of a prediction's result.
+    read
+        A worker's time for one row, from Parquet to sorted rows on disk.
+    collect
+        A worker's time for one row when a batch collects its own from there.
+    file
+        The same for each file it looks into.
+    """
+
+    rows: tuple[int, ...]
+    evidence: tuple[float, ...]
+    condition: tuple[float, ...]
+    predict: tuple[float, ...]
+    task: float
+    byte: float
+    result: int
+    read: float = 0.0
+    collect: float = 0.0
+    file: float = 0.0
+
+    def of(self, what: str, rows: Any) -> Any:
+        """Seconds of one expert with so many rows: a power law between the sizes that were measured, and beyond them."""
+        x, y = np.log(self.rows), np.log(getattr(self, what))
+        at = np.log(np.asarray(rows, float))
+        slope = np.diff(y) / np.diff(x)
+        k = np.clip(np.searchsorted(x, at) - 1, 0, len(slope) - 1)
+        return np.exp(y[k] + slope[k] * (at - x[k]))
+
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def passed(batches: Sequence[float] | np.ndarray, workers: int, task: float, latency: float = 0.0) -> float:
+    """The wall time of one pass, event by event.
+
+    Parameters
+    ----------
+    batches
+        Seconds of every batch on a worker, in the order they are handed out.
+    workers
+        How many.
+    task
+        Seconds of the client for each batch: handing it out and taking its result.
+    latency
+        Seconds of a message.
+    """
+    left = iter(np.asarray(batches, float).tolist())
+    client = 0.0
+    waits: list[tuple[float, float] | None] = [None] * workers  # arrival and seconds of the batch that waits
+    idle = [True] * workers
+    busy: list[tuple[float, int]] = []
+
+    def give(worker: int) -> None:
+        nonlocal client
+        took = next(left, None)
+        if took is None:
+            return
+        client += task / 2
+        if idle[worker]:
+            idle[worker] = False
+            heapq.heappush(busy, (client + latency + took, worker))
+        else:
+            waits[worker] = client + latency, took
+
+    for worker in (*range(workers), *range(workers)):
+        give(worker)
+    while busy:
+        now, worker = heapq.heappop(busy)
+        waiting, waits[worker] = waits[worker], None
+        if waiting is None:
+            idle[worker] = True
+        else:
+            heapq.heappush(busy, (max(now, waiting[0]) + waiting[1], worker))
+        client = max(client, now + latency) + task / 2
+        give(worker)
+    return client
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A committee on so many rows and workers, and how many rows travel together."""
+
+    costs: Costs
+    rows: int
+    workers: int
+    together: int = 4000
+
+    def _pass(self, each: float, extra: float = 0.0, size: int = 0) -> float:
+        """All experts once, ``each`` seconds an expert, ``extra`` a batch, ``size`` bytes a result."""
+        experts = self.rows / EACH
+        many = max(1, self.together // EACH)
+        count = max(1, round(experts / many))
+        return passed(np.full(count, many * each + extra), self.workers, self.costs.task + self.costs.byte * size, LATENCY)
+
+    def deal(self) -> float:
+        """Every row read once and sorted by expert."""
+        count = max(1, self.rows // GROUP)
+        each = self.costs.read * min(GROUP, self.rows)
+        return passed(np.full(count, each), self.workers, self.costs.task, LATENCY)
+
+    def evaluate(self) -> float:
+        """The sum of all evidences and its gradient, once (``learning="full"``)."""
+        return self._pass(float(self.costs.of("evidence", EACH)))
+
+    def condition(self) -> float:
+        """Every batch collects its rows, every expert conditions on them and on as many that all share."""
+        files = max(1, self.rows // GROUP)
+        return self._pass(
+            float(self.costs.of("condition", 2 * EACH)), self.together * self.costs.collect + files * self.costs.file
+        )
+
+    def predict(self) -> float:
+        """Every expert conditions and says what it knows of the new inputs."""
+        each = float(self.costs.of("condition", 2 * EACH) + self.costs.of("predict", 2 * EACH))
+        return self._pass(each, 0.0, self.costs.result)
+
+
+def weak(costs: Costs, learning: float, together: int) -> list[dict[str, float]]:
+    """A million rows for every worker."""
+    return [point(costs, learning, PER_WORKER * W, W, together) for W in WORKERS if PER_WORKER * W <= 1.1 * LARGEST]
+
+
+def strong(costs: Costs, learning: float, together: int) -> list[dict[str, float]]:
+    """A billion rows on more and more workers."""
+    return [point(costs, learning, LARGEST, W, together) for W in WORKERS if W >= 16]
+
+
+@cache
+def point(costs: Costs, learning: float, rows: int, workers: int, together: int) -> dict[str, float]:
+    """Seconds of every phase for so many rows and workers."""
+    plan = Plan(costs, rows, workers, together)
+    parts = {"deal": plan.deal(), "condition": plan.condition(), "predict": plan.predict(), "evaluate": plan.evaluate()}
+    held = rows * COLUMNS * 8 / workers / 2**30
+    return {"workers": workers, "rows": rows, "fit": parts["deal"] + learning + parts["condition"], "held": held, **parts}
+
+
+def picture(path: Path, costs: Costs, learning: float, sizes: Sequence[int] = (4000, 64_000)) -> None:
+    """Weak and strong scaling."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    blue, orange = "#0072B2", "#D55E00"
+    fig, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.9))
+    for together, style in zip(sizes, ("-", (0, (4, 1.6))), strict=True):
+        grown, fixed = weak(costs, learning, together), strong(costs, learning, together)
+        for what, colour in (("fit", blue), ("predict", orange)):
+            word = "fit" if what == "fit" else f"predict {TESTED:,} rows"
+            label = f"{word}, batches of {together:,} rows"
+            left.plot([p["workers"] for p in grown], [p[what] / 60 for p in grown], color=colour, ls=style, label=label)
+            right.plot([p["workers"] for p in fixed], [p[what] / 3600 for p in fixed], color=colour, ls=style)
+    first = fixed[0]
+    ideal = [first["fit"] / 3600 * first["workers"] / p["workers"] for p in fixed]
+    right.plot([p["workers"] for p in fixed], ideal, color="#8A8A8A", lw=1, ls=":", label="fit, were it all divided")
+    left.set(title="weak: a million rows for every worker", ylabel="minutes", xlabel="workers = millions of rows")
+    right.set(title="strong: a billion rows", ylabel="hours", xlabel="workers")
+    for ax in (left, right):
+        ax.set_xscale("log", base=2)
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter("{x:g}")
+        ax.grid(alpha=0.3, which="both")
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.legend(fontsize=8, frameon=False)
+    left.set_ylim(bottom=1)
+    marks = [p["workers"] for p in grown][::2]
+    left.set_xticks(marks, [f"{w:,}" for w in marks])
+    marks = [p["workers"] for p in fixed][::2]
+    right.set_xticks(marks, [f"{w:,}" for w in marks])
+    fig.tight_layout()
+    fig.savefig(path, dpi=130)
+    plt.close(fig)

@@ -1,0 +1,277 @@
+"""What ``benchmarks.scaling`` runs, each in a process of its own: a job, a table of five million rows, costs, real passes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import scaling_model as played
+from benchmarks.measure import peak_bytes, say
+
+COLUMNS = 8
+EACH = 1000  # rows of an expert
+EXPERTS, EVALUATIONS, TESTED = 48, 12, 2000  # of the job that is done by one process, one worker and two
+FILES = 10  # of the table on disk
+COSTED = (250, 500, 1000, 2000, 3000)  # rows of an expert whose cost is measured
+
+
+def problem(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and noisy targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, COLUMNS))
+    f = np.sin(2 * X[:, 0]) + X[:, 1] * np.cos(X[:, 2]) + 0.5 * np.tanh(2 * X[:, 3]) + 0.2 * X[:, 4]
+    return X, f + 0.3 * rng.standard_normal(rows)
+
+
+def parts(rows: int, experts: int, rule: str, workers: int) -> tuple[Any, ...]:
+    """A committee on made-up rows: model, packing, recipe, committee, held, executor, data."""
+    from covary import GP, Data, Model
+    from covary.committee import Committee
+    from covary.committee.expert import Recipe
+    from covary.executors import Dask, Serial
+    from covary.gram import Dense
+    from covary.inference import Exact
+    from covary.kernels import Matern52
+    from covary.likelihoods import Gaussian
+    from covary.parameters import Packing
+
+    model = Model(GP(1.0 * Matern52(lengthscale=np.full(COLUMNS, 2.0))), likelihood=Gaussian(0.1))
+    executor = Dask(workers=workers) if workers else Serial()
+    data = Data(*problem(rows))
+    committee, _ = Committee(experts, rule=rule, partition="random", executor=executor).prepare(model, data)
+    return model, Packing(model), Recipe(Exact(), Dense()), committee, committee.held(data), executor, data
+
+
+# one job, by one process, one worker and two --------------------------------------------------------------------------
+def job(workers: int, experts: int = EXPERTS, evaluations: int = EVALUATIONS, tested: int = TESTED) -> dict[str, Any]:
+    """The job by so many workers; by a loop in this process if there are none."""
+    from covary import condition
+    from covary.committee.expert import evidence
+
+    model, packing, recipe, committee, held, executor, data = parts(experts * EACH, experts, "rbcm", workers)
+    X_new, theta = problem(tested, 1)[0], packing.pack(model)
+
+    def evaluate(at: np.ndarray) -> tuple[float, np.ndarray]:
+        found = held.map(evidence, packing, recipe, at)
+        return sum(v for v, _ in found), np.sum([g for _, g in found], axis=0)
+
+    with executor:
+        evaluate(theta)  # the workers start, take their rows and compile
+        condition(model, data.take(slice(0, 2 * EACH)), gram=committee.replace(experts=2, settled=None)).latent(X_new[:10])
+        began, used = time.perf_counter(), time.process_time()
+        values = [evaluate(theta + 0.01 * i)[0] for i in range(evaluations)]
+        middle = time.perf_counter()
+        said = condition(model, data, gram=committee).latent(X_new)
+        ended = time.perf_counter()
+        cores = (time.process_time() - used) / (ended - began)
+    told = float(np.sum(values)).hex(), float(said.mean.sum()).hex(), float(said.variance.sum()).hex()
+    return {
+        "seconds": ended - began,
+        "evaluation": (middle - began) / evaluations,
+        "predict": ended - middle,
+        "said": " ".join(told),
+        "cores": cores,
+    }
+
+
+# five million rows ----------------------------------------------------------------------------------------------------
+def generate(folder: str, rows: int, files: int = FILES) -> dict[str, float]:
+    """Write the table, in files of a few row groups each."""
+    import pandas as pd
+
+    began = time.perf_counter()
+    each = rows // files
+    for i in range(files):
+        X, y = problem(each, 100 + i)
+        frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(COLUMNS)]).assign(y=y)
+        frame.to_parquet(Path(folder) / f"part-{i:03d}.parquet", row_group_size=max(1, min(250_000, each // 2)), index=False)
+    size = sum(p.stat().st_size for p in Path(folder).iterdir())
+    return {"seconds": time.perf_counter() - began, "bytes": size}
+
+
+class Clocked:
+    """Seconds spent in some functions of a module, by name; none of them calls another."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def watch(self, place: Any, name: str, title: str) -> None:
+        """Measure ``place.name`` from now on."""
+        inner = getattr(place, name)
+
+        def outer(*arguments: Any, **named: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return inner(*arguments, **named)
+            finally:
+                self.seconds[title] = self.seconds.get(title, 0.0) + time.perf_counter() - began
+                say(f"{title}: {self.seconds[title]:.1f} s so far")
+
+        setattr(place, name, outer)
+
+
+def on_disk(folder: str, workers: int = 2, experts: int | None = None, tested: int = played.TESTED) -> dict[str, Any]:
+    """Fit and predict a table on disk; seconds of every phase, and the peak memory of every process."""
+    import pandas as pd
+
+    from covary import GPRegressor
+    from covary.committee import Committee, Parquet, settings
+    from covary.committee.experts import Table as OnDisk
+    from covary.committee.experts import collect
+    from covary.executors import Dask
+
+    clock = Clocked()
+    clock.watch(settings, "start_on_sample", "search on a sample of rows")
+    clock.watch(OnDisk, "deal", "rows read and dealt to experts")
+    clock.watch(settings, "shared", "search on experts")
+    clock.watch(Committee, "condition", "every expert reads its rows and conditions")
+    X_new, y_new = problem(tested, 99)
+    frame = pd.DataFrame(X_new, columns=[f"x{j}" for j in range(COLUMNS)])
+    with Dask(workers=workers) as executor:
+        executor.map(abs, [1])  # start-up
+        table = Parquet(folder)
+        began = time.perf_counter()
+        method = Committee(experts, partition="kd_tree")
+        model = GPRegressor(method=method, executor=executor, random_state=0).fit(table, "y")
+        fitted = time.perf_counter() - began
+        began = time.perf_counter()
+        mean, std = model.predict(frame, return_std=True)
+        predicted = time.perf_counter() - began
+        client = executor._client
+        peaks = list(client.run(peak_bytes).values())
+    bound = model.posterior_.bound
+    began, some = time.perf_counter(), bound.held.items[:: max(1, len(bound.held.items) // 20)]
+    for piece in some:
+        collect(piece)
+    collected = (time.perf_counter() - began) / len(some)
+    sizes = [int(n) for piece in bound.held.items for n in piece.batch.rows]
+    groups = [[int(n) for n in piece.batch.rows] for piece in bound.held.items]
+    z = (y_new - mean) / std
+    assert model.learned_ is not None
+    return {
+        "rows": table.rows,
+        "experts": len(sizes),
+        "sizes": [min(sizes), int(np.median(sizes)), max(sizes)],
+        "groups": groups,
+        "shared": 0 if bound.shared is None else bound.shared.rows,
+        "seated": bound._seats is not None,
+        "fit": fitted,
+        "predict": predicted,
+        "phases": clock.seconds,
+        "collect": collected,
+        "client": peak_bytes() / 2**30,
+        "workers": [p / 2**30 for p in peaks],
+        "rmse": float(np.sqrt(((y_new - mean) ** 2).mean())),
+        "nlpd": float((0.5 * np.log(2 * np.pi * std**2) + 0.5 * z**2).mean()),
+        "inside": float((np.abs(z) < 1.96).mean()),
+        "chunks": len(table.chunks),
+        "levels": [float(n) for n in model.learned_.levels],
+        "steps": int(model.learned_.steps),
+    }
+
+
+# costs, and runs to check the model against ---------------------------------------------------------------------------
+def timed(group: Any, packing: Any, recipe: Any, theta: np.ndarray, X: Any, repeats: int) -> list[float]:
+    """On a worker: seconds of evidence and gradient, of conditioning and of a prediction, each the mean of some."""
+    from covary.committee.expert import evidence, expert
+
+    model = packing.unpack(theta)
+    took = np.zeros(3)
+    for turn in range(1 + repeats):
+        marks = [time.perf_counter()]
+        evidence(group, packing, recipe, theta)
+        marks.append(time.perf_counter())
+        post = expert(group.rows[0], model, recipe, None)
+        marks.append(time.perf_counter())
+        post.latent(X)
+        marks.append(time.perf_counter())
+        took += np.diff(marks) if turn else 0.0  # the first turn compiles
+    return [float(v) for v in took / repeats]
+
+
+def nothing(piece: Any, size: int) -> np.ndarray:
+    """On a worker: so many bytes."""
+    return np.zeros(size // 8)
+
+
+def costs(workers: int = 2, sizes: tuple[int, ...] = COSTED, tasks: int = 2000) -> dict[str, Any]:
+    """What an expert, a task and a byte cost, all workers at work."""
+    import pickle
+
+    from covary.committee import GRBCM
+    from covary.data import as_inputs
+    from covary.executors import Dask
+    from covary.prediction import Spread
+
+    X_new = as_inputs(problem(played.TESTED, 1)[0])
+    found, result, task, byte = [], 0, 0.0, 0.0
+    for n in sizes:
+        model, packing, recipe, _, held, _, _ = parts(n * 2 * workers, 2 * workers, "rbcm", 0)
+        groups = [g for item in held.items for g in alone(item)]
+        theta = packing.pack(model)
+        repeats = max(2, min(20, round(2e9 / n**3)))
+        with Dask(workers=workers) as executor:
+            executor.map(timed, groups, packing, recipe, theta, X_new, 1)
+            each = np.mean(executor.map(timed, groups, packing, recipe, theta, X_new, repeats), axis=0)
+            if n == sizes[0]:
+                start = Spread(np.zeros(X_new.rows), np.ones(X_new.rows))
+                result = len(pickle.dumps(GRBCM().opinion(start, start)))
+                handles = executor.hold(int, list(range(tasks)))
+                executor.map(nothing, handles, 8)
+                began = time.perf_counter()
+                executor.map(nothing, handles, 8)
+                task = (time.perf_counter() - began) / tasks
+                began = time.perf_counter()
+                executor.map(nothing, handles, result)
+                byte = max(0.0, (time.perf_counter() - began) / tasks - task) / result
+        found.append(each)
+        say(f"{n} rows: evidence {each[0]:.4f}, condition {each[1]:.4f}, predict {each[2]:.4f} s; task {task:.5f} s")
+    columns = [[float(v) for v in column] for column in np.array(found).T]
+    return {"rows": list(sizes), **dict(zip(("evidence", "condition", "predict"), columns, strict=True))} | {
+        "task": task,
+        "byte": byte,
+        "result": result,
+    }
+
+
+def alone(group: Any) -> list[Any]:
+    """The experts of a group, each by itself."""
+    from covary.committee.expert import Group
+
+    return [Group((number,), (rows,)) for number, rows in zip(group.numbers, group.rows, strict=True)]
+
+
+def passes(rows: int, workers: int = 2) -> dict[str, Any]:
+    """Real passes over a committee of so many rows: all evidences, all experts conditioned, a prediction."""
+    from covary import condition
+    from covary.committee.expert import evidence
+
+    model, packing, recipe, committee, held, executor, data = parts(rows, rows // EACH, "rbcm", workers)
+    X_new, theta = problem(played.TESTED, 1)[0], packing.pack(model)
+    out: dict[str, Any] = {}
+    with executor:
+        few = committee.replace(experts=2 * workers, settled=None)
+        condition(model, data.take(slice(0, 2 * workers * EACH)), gram=few).latent(X_new)  # starts and compiles
+        held.map(evidence, packing, recipe, theta, which=range(min(len(held.items), 2 * workers)))
+        held.map(count)  # every worker has its rows
+        began = time.perf_counter()
+        held.map(evidence, packing, recipe, theta)
+        out["evidence"] = time.perf_counter() - began
+        began = time.perf_counter()
+        post = condition(model, data, gram=committee)
+        out["condition"] = time.perf_counter() - began
+        began = time.perf_counter()
+        post.latent(X_new)
+        out["predict"] = time.perf_counter() - began
+    say(f"{rows} rows: {out}")
+    out["seated"] = post.bound._seats is not None
+    out["groups"] = [[int(d.rows) for d in group.rows] for group in held.items]
+    return out
+
+
+def count(group: Any) -> int:
+    """On a worker: how many experts are there."""
+    return len(group.rows)

@@ -1,0 +1,146 @@
+"""A fit whose rows stay on disk: a Parquet table too large to be read whole, or workers who read it themselves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from covary._checks import CovaryError
+from covary.cli.columns import Roles, choose, numbers
+from covary.cli.crew import Crew
+from covary.cli.doors import BadData, BadUsage, sentence
+from covary.cli.tables import Table, is_parquet, open_parquet
+from covary.cli.targets import Asked, Target, label_columns, recognise
+from covary.cli.words import in_options
+
+SAMPLE = 20_000  # rows of the target from which it is found out what it is
+SHARE = 0.7  # of the free memory that a table and its fit may take
+NUMBERS = 120  # kept for every row by a fit in memory, besides those of its columns
+
+
+@dataclass(frozen=True)
+class Left:
+    """A table whose rows stay where they are: its columns, what each is for, and what the target is."""
+
+    source: Any
+    table: Table
+    roles: Roles
+    found: Target
+
+
+def left_on_disk(data: str, crew: Crew, method: str, *, meant: bool) -> Any:
+    """The table, if its rows are to stay on disk; None if it is to be read whole.
+
+    They stay where --scheduler, --workers or --folder are given, where a committee is meant and the table has more rows than
+    are read whole, and where nothing else would fit into memory.
+    """
+    if not is_parquet(data):
+        if crew.folder is not None:
+            raise BadUsage(f"--folder is for rows that stay in Parquet files, and {data!r} is none; leave it out.")
+        return None
+    from covary.estimators.tables import WHOLE
+
+    placed = crew.cluster is not None or crew.folder is not None
+    if placed or meant:
+        source = open_parquet(data)
+        return source if placed or source.rows > WHOLE else None
+    if method != "auto":
+        return None
+    with suppress(BadData):  # reading it whole says what is wrong
+        source = open_parquet(data)
+        return source if too_large(source.rows, len(source.names)) else None
+    return None
+
+
+def too_large(rows: int, columns: int) -> bool:
+    """Whether a table and what a fit keeps for every row would not fit into memory."""
+    from covary._memory import free_memory
+
+    return 8 * rows * (NUMBERS + 4 * columns) > SHARE * free_memory()
+
+
+def look(
+    source: Any, data: str, asked: Asked, *, target: Sequence[str], inputs: Sequence[str], ignore: Sequence[str], **refused: Any
+) -> Left:
+    """Which columns are for what, and what the target is by a sample of it; what cannot be had from disk is refused."""
+    import pandas as pd
+
+    for option, given in refused.items():
+        if given:
+            what = f"--{option.replace('_', '-')} does not go with rows that stay on disk ({source.rows:,} in {data!r})"
+            raise BadUsage(f"{what}; leave it out, or fit a table that is read whole.")
+    head = Table(data, pd.DataFrame({name: [] for name in source.names}), notes=_files(source))
+    roles = choose(head, targets=target, inputs=inputs, ignore=ignore)
+    if len(roles.targets) > 1:
+        raise BadUsage("several targets do not go with rows that stay on disk; fit them one at a time.")
+    try:
+        source.check(roles.all, "fit")
+        sample = source.sample(roles.targets, SAMPLE, seed=0)
+    except CovaryError as error:
+        raise BadData(sentence(error).removeprefix("fit: ").removeprefix("Parquet: ")) from None
+    some = Table(data, sample)
+    labels = label_columns(some, roles, asked)
+    values, kept = numbers(some, roles.targets, drop_missing=True, labels=labels)
+    return Left(source, head, roles, recognise(some, roles, values, kept, labels, asked))
+
+
+def _files(source: Any) -> tuple[str, ...]:
+    files = f"{len(source.files)} files, " if len(source.files) > 1 else ""
+    return (f"{files}{len(source.chunks):,} row group{'s' * (len(source.chunks) > 1)}, left on disk",)
+
+
+@contextmanager
+def room(given: str | None, model: str) -> Iterator[str]:
+    """The folder for rows sorted by expert: the one that was given, or one beside the model; gone again if the fit fails."""
+    folder = Path(f"{model}.rows" if given is None else given)
+    new = not folder.exists()
+    if folder.exists() and not folder.is_dir():
+        raise BadUsage(f"--folder is {str(folder)!r}, which is a file; give the name of a folder.")
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise BadUsage(f"--folder is {str(folder)!r}, which cannot be made ({error.strerror}); choose another place.") from None
+    try:
+        yield str(folder)
+    except BaseException:
+        if new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    with suppress(OSError):
+        folder.rmdir()  # as the data arrive nothing is sorted, and nothing is in it
+
+
+def clear_others(estimator: Any) -> None:
+    """Remove sorted rows that an earlier fit left in the folder of this one."""
+    from covary.committee.shuffle import Spool, spool_files
+
+    where = estimator.posterior_.bound.settled.batches
+    if where and isinstance(where[0].where, Spool):
+        spool = where[0].where
+        mine = {Path(file).name for file in spool_files(spool.folder, spool.files)}
+        for file in Path(spool.folder).glob("rows-*.spool"):
+            if file.name not in mine:
+                file.unlink(missing_ok=True)
+
+
+def complaint(error: CovaryError, data: str) -> tuple[str, bool]:
+    """What the library says of a table on disk in the command's words, and whether the table is to blame."""
+    text = sentence(error)
+    who, _, rest = text.partition(": ")
+    if who in ("GPRegressor", "GPClassifier", "fit", "Parquet", "spread", "sample"):
+        return in_options(rest.replace(" of X ", f" of {data!r} ", 1)), True
+    return in_options(text), False
+
+
+def rows_of_experts(estimator: Any, target: str, rows: int) -> tuple[int, int, int]:
+    """How many rows were learned from, left out for gaps, and without a target."""
+    settled = estimator.posterior_.bound.settled
+    batches = ([] if settled.first is None else [settled.first]) + list(settled.batches)
+    learned, open_ = int(np.sum([sum(batch.rows) for batch in batches])), int(settled.left_out.get(target, 0))
+    return learned, rows - learned - open_, open_
