@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,15 @@ class Kept:
     def of(self, key: str, target: str, *, limit: float | None = None, **arguments: Any) -> dict[str, Any]:
         """What this target gives, from the file or from a fresh process; ``failure`` says why there is nothing."""
         if key not in self.held:
+            began = time.perf_counter()
             outcome = fresh(target, limit=limit or self.limit, **arguments)
-            value = {"failure": outcome.failure} if outcome.failure else outcome.value | {"failure": ""}
-            say(f"{key}: { ({k: v for k, v in value.items() if k not in QUIET}) }, others {outcome.others:.1f}")
+            took = time.perf_counter() - began
+            value: dict[str, Any] = {"failure": outcome.failure} if outcome.failure else outcome.value | {"failure": ""}
+            others = max(0.0, outcome.others - value.get("hidden", 0.0) / took)  # workers are ours
+            say(f"{key}: { ({k: v for k, v in value.items() if k not in QUIET}) }, others {others:.1f}")
             if outcome.failure:
                 return value
-            self.held[key] = value | {"others": outcome.others}
+            self.held[key] = value | {"others": others}
             self.write()
         return self.held[key]
 

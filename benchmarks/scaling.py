@@ -32,7 +32,7 @@ TEXT = f"""Three questions about `executor=Dask(...)`, on the two cores of one m
 robust committee machine. By a loop in one process on one thread, by one worker, by two.
 
 **Does it hold for many rows?** {ROWS:,} rows of {COLUMNS} inputs and a target in Parquet, fitted and predicted by two workers:
-`GPRegressor(method=Committee(partition="kd_tree"), executor=Dask(workers=2)).fit(Parquet(folder), "y")`.
+`GPRegressor(method=Committee(experts, partition="kd_tree"), executor=Dask(workers=2)).fit(Parquet(folder), "y")`.
 
 **What would more workers bring?** A model of the cluster (`benchmarks/scaling_model.py`) plays through, event by event, how
 batches of experts go out and results come back, with the costs of an expert, of a task and of a byte measured here: beside real
@@ -107,7 +107,9 @@ def measured(kept: Kept, disk: dict[str, Any]) -> Costs:
     """The costs, with those of reading from the table on disk."""
     f = sound(kept.of("costs", "benchmarks.scaling_runs:costs"))
     read = disk["phases"]["rows read and dealt to experts"] * 2 / disk["rows"]
-    own: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in f.items() if k not in ("others", "failure")}
+    own: dict[str, Any] = {
+        k: tuple(v) if isinstance(v, list) else v for k, v in f.items() if k not in ("others", "failure", "hidden")
+    }
     return Costs(**own, read=read, collect=0.0, file=disk["collect"] / disk["chunks"])
 
 

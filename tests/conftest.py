@@ -9,15 +9,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.register_assert_rewrite("laws.rows_likelihoods")
 
-# Most of the time of the tests is the compiler's. What one worker, or a process that a test starts, has compiled, the others
-# read: the key is the code itself with the compiler's version and flags. It is kept in the environment the tests run in.
-COMPILED = {
-    "JAX_COMPILATION_CACHE_DIR": str(Path(sys.prefix) / "compiled_by_tests"),
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.02",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
-if sys.prefix != sys.base_prefix and "JAX_COMPILATION_CACHE_DIR" not in os.environ and "jax" not in sys.modules:
-    os.environ.update(COMPILED)
+# Most of the time of the tests is the compiler's. What a worker, or a process that a test starts, has compiled is kept in the
+# environment the tests run in and read by the others and by the next run; its key is the code with the compiler's version and
+# flags. JAX_ENABLE_COMPILATION_CACHE=false compiles everything anew.
+KEPT = Path(sys.prefix) / "compiled_by_tests"
+if sys.prefix != sys.base_prefix and os.access(sys.prefix, os.W_OK) and "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(KEPT)
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.02"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 
 @pytest.fixture(scope="session")

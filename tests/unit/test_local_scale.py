@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -20,6 +22,12 @@ def drawn(n: int, seed: int = 0, varying: bool = True) -> tuple[np.ndarray, np.n
     x = np.sort(rng.uniform(0, 10, n))
     std = 0.02 * 50 ** (x / 10) if varying else np.full(n, 0.3)
     return x[:, None], np.sin(x) + std * rng.normal(size=n), std
+
+
+@pytest.fixture(scope="module")
+def model() -> GPRegressor:
+    x, y, _ = drawn(600)
+    return GPRegressor("SquaredExponential(lengthscale=2.0)", local_errors=True, random_state=0).fit(x, y)
 
 
 def held(x: np.ndarray, y: np.ndarray, noise: float) -> covary.Posterior:
@@ -65,9 +73,8 @@ def test_merged_rows_count_with_their_scatter() -> None:
     np.testing.assert_allclose(q, within + (groups.mean(1) - left.mean) ** 2 / (left.variance + 0.7), rtol=1e-9)
 
 
-def test_prediction_left_out_draws_and_covariance_agree() -> None:
+def test_prediction_left_out_draws_and_covariance_agree(model: GPRegressor) -> None:
     x, y, _ = drawn(600)
-    model = GPRegressor("SquaredExponential(lengthscale=2.0)", local_errors=True, random_state=0).fit(x, y)
     plain = GPRegressor("SquaredExponential(lengthscale=2.0)", local_errors=False, random_state=0).fit(x, y)
     new = np.array([[0.5], [5.0], [9.5]])
     (mean, std), (mean0, std0) = (m.predict(new, return_std=True) for m in (model, plain))
@@ -110,15 +117,13 @@ def test_the_mixture_is_one_of_normals() -> None:
     np.testing.assert_allclose(certain.log_prob(0.3), Spread(at, np.ones(3)).log_prob(0.3), rtol=1e-12)
 
 
-def test_it_is_written_and_read(tmp_path) -> None:
-    x, y, _ = drawn(600)
-    model = GPRegressor("SquaredExponential(lengthscale=2.0)", local_errors=True, random_state=0).fit(x, y)
+def test_it_is_written_and_read(model: GPRegressor, tmp_path) -> None:
     model.save(tmp_path / "m.covary")
     again = covary.load(tmp_path / "m.covary")
     new = np.linspace(-1, 11, 50)[:, None]
     for a, b in zip(model.predict(new, return_std=True), again.predict(new, return_std=True), strict=True):
         np.testing.assert_array_equal(a, b)
-    updated = model.update([[20.0]], [0.3])
+    updated = deepcopy(model).update([[20.0]], [0.3])
     assert updated.posterior_.scale is not None
     assert np.isfinite(updated.posterior_.leave_one_out().log_prob).all()
 
