@@ -17,7 +17,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, SITE = ROOT / "docs", ROOT / "docs" / "site"
-RUN = [*sorted(p.relative_to(DOCS).as_posix() for p in (DOCS / "learn").glob("*.md")), "how_to.md", "coming_from.md"]
+RUN = [
+    *sorted(p.relative_to(DOCS).as_posix() for p in (DOCS / "learn").glob("*.md")),
+    "how_to.md",
+    "coming_from.md",
+    "distributed.md",
+]
 THEORY = [p.relative_to(DOCS).as_posix() for p in sorted((DOCS / "theory").glob("*.md")) if "```python" in p.read_text("utf-8")]
 
 

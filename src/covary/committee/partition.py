@@ -15,7 +15,7 @@ import numpy as np
 from covary._checks import fail
 
 PARTITIONS = ("kmeans", "kd_tree", "random", "arrival")  # and "column:..." of a column
-FITTED = 20_000  # rows of a sample on which places are found
+FITTED, EACH = 20_000, 32  # rows of a sample on which places are found, and at least so many for every expert
 ROUNDS, STEP = 60, 0.3  # of making parts equally large
 
 
@@ -123,7 +123,7 @@ def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: 
         return _by_column(x, which_column(kind[len("column:") :], names, x.shape[1]), experts)
     spread = x.std(0)
     unit = np.where(spread > 0, spread, 1.0) if unit is None else np.where(spread > 0, unit, 1.0)
-    some = x[np.sort(np.random.default_rng(seed).permutation(len(x))[: max(FITTED, 8 * experts)])]
+    some = x[np.sort(np.random.default_rng(seed).permutation(len(x))[: max(FITTED, EACH * experts)])]
     return _centres(some, unit, experts, seed) if kind == "kmeans" else _tree(some, unit, experts)
 
 

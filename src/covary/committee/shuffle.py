@@ -229,7 +229,9 @@ def spread(
     if splitter is None:
         out = _stretches(source.chunks, [int(rows) for rows, _ in told], reading, experts, per_batch)
     else:
-        rows = np.asarray(np.sum([rows for rows, _ in told], axis=0, dtype=np.int64))
+        rows = np.zeros(experts, np.int64)
+        for counted, _ in told:
+            rows += counted
         _enough(experts, int(rows.sum()))
         out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces)))
     out.left_out = left_out

@@ -12,12 +12,13 @@ import numpy as np
 
 from covary._checks import fail
 from covary.committee.experts import Table
+from covary.committee.partition import EACH
 from covary.committee.settings import Committee
 from covary.committee.shuffle import refuse_known_gaps
 from covary.committee.sources import Parquet
 from covary.estimators.frames import Columns
 
-SAMPLE = 20_000  # rows from which the columns, the start and the partition are learned
+SAMPLE, MOST = 20_000, 500_000  # rows from which the columns, the start and the partition are learned, with many experts more
 WHOLE = 50_000  # rows up to which a table is read whole
 
 
@@ -63,15 +64,20 @@ class Reader:
 
     source: Parquet
     target: str
-    folder: str | None
+    committee: Committee
 
     def sample(self, columns: list[str], seed: int) -> tuple[Any, Any]:
         """Inputs and targets of a sample of rows whose target is known."""
-        frame = self.source.sample([*columns, self.target], SAMPLE, seed=seed)
+        frame = self.source.sample([*columns, self.target], self.enough(), seed=seed)
         frame = frame[frame[self.target].notna()].reset_index(drop=True)
         if not len(frame):
             raise fail("fit", f"the target {self.target!r} is missing in every row of a sample", "give a column with values")
         return frame[columns], frame[self.target]
+
+    def enough(self) -> int:
+        """The rows of the sample: places need some for every expert."""
+        experts = self.committee.count(self.source.rows)
+        return int(np.clip(EACH * experts, SAMPLE, MOST))
 
     def table(self, estimator: Any, merge: bool) -> Table:
         """What a committee deals its rows from."""
@@ -84,8 +90,8 @@ class Reader:
 
     def _place(self, estimator: Any) -> str:
         """The folder for sorted rows: the one that was given, or one that ends with the estimator."""
-        if self.folder is not None:
-            return str(Path(self.folder).resolve())
+        if self.committee.folder is not None:
+            return str(Path(self.committee.folder).resolve())
         spool = tempfile.TemporaryDirectory(prefix="covary-rows-", ignore_cleanup_errors=True)
         weakref.finalize(estimator, spool.cleanup)
         return spool.name
@@ -108,7 +114,7 @@ def read_source(estimator: Any, X: Parquet, y: Any) -> Reader | None:
     committee.replace(table=X).check(X.rows)
     if estimator.missing == "refuse":
         refuse_known_gaps(X, inputs, y)
-    return Reader(X, y, committee.folder)
+    return Reader(X, y, committee)
 
 
 def whole(X: Parquet, y: str) -> tuple[Any, Any]:
