@@ -435,6 +435,7 @@ def test_gaps_that_only_a_reader_finds_are_refused_when_rows_are_sorted(
     gaps.loc[311, "b"] = np.nan
     pq.write_table(pa.table({name: pa.array(gaps[name].to_numpy()) for name in gaps}), "nan.parquet", row_group_size=40)
     monkeypatch.setattr("covary.estimators.tables.SAMPLE", 20)
+    monkeypatch.setattr("covary.estimators.tables.EACH", 1)
     options = ["--experts", 4, "--rule", "rbcm", "--folder", "r", "--out", "m.covary"]
     said = error(call("fit", "nan.parquet", "-t", "y", *options, *HELD), 3)
     assert "the column 'b' is missing or not finite in 1 of 320 rows" in said
