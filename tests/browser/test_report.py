@@ -5,6 +5,7 @@ Chromium and its driver are Debian packages; where they are missing, root instal
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -96,17 +97,28 @@ def contrast(a: list[int], b: list[int]) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+def roles(window: Browser) -> dict[str, list[str]]:
+    """The names of what screen readers see, by role."""
+    found: dict[str, list[str]] = {}
+    for node in window.devtools("Accessibility.getFullAXTree")["nodes"]:
+        if not node.get("ignored"):
+            found.setdefault(node["role"].get("value", ""), []).append(node.get("name", {}).get("value", ""))
+    return found
+
+
 @pytest.mark.parametrize("name", ["regression", "classification"])
 def test_every_figure_has_a_text(window: Browser, pages: dict[str, Path], name: str) -> None:
     """By the browser's own view for screen readers: images with a name, one main part, headings without a gap."""
     window.look(pages[name], width=1400)
-    nodes = window.devtools("Accessibility.getFullAXTree")["nodes"]
-    by_role: dict[str, list[str]] = {}
-    for node in nodes:
-        if not node.get("ignored"):
-            by_role.setdefault(node["role"].get("value", ""), []).append(node.get("name", {}).get("value", ""))
-    images = [*by_role.get("image", []), *by_role.get("img", [])]
-    assert len(images) == window.run("return document.querySelectorAll('figure svg').length") > 5
+    drawn = window.run("return document.querySelectorAll('figure svg').length")
+    by_role, images = {}, []
+    for _ in range(40):  # the browser builds this view in its own time
+        by_role = roles(window)
+        images = [*by_role.get("image", []), *by_role.get("img", [])]
+        if len(images) == drawn:
+            break
+        time.sleep(0.25)
+    assert len(images) == drawn > 5
     assert all(len(text) > 20 for text in images)
     assert len(by_role["main"]) == len(by_role["navigation"]) == 1
     levels = window.run("return [...document.querySelectorAll('h1, h2, h3')].map(h => Number(h.tagName[1]))")
