@@ -20,6 +20,8 @@ MODULES = {
     "covary.likelihoods": "What lies between the function and the observations.",
     "covary.inference": "How the posterior is found.",
     "covary.gram": "How the matrix of covariances is handled: many rows live here.",
+    "covary.committee": "Experts on parts of the rows, and how they are combined.",
+    "covary.executors": "Where experts work: this process, every core, a cluster.",
     "covary.selection": "Objectives for the hyperparameters beside the evidence.",
     "covary.distributions": "Priors of parameters.",
     "covary.parameters": "Parameters by path: read, set, hold, bound, tie.",

@@ -41,13 +41,13 @@ def encode_committee(committee: Committee, gram: Any) -> dict[str, Any]:
 def decode_committee(record: dict[str, Any], gram: Any) -> Committee:
     """What :func:`encode_committee` wrote."""
     name, weights = str(record["rule"]), record["weights"]
-    rule: AbstractRule | str = GPoE(str(weights)) if name == "gpoe" and weights is not None else name
+    rule: AbstractRule | str = GPoE(str(weights)) if name == "gpoe" and weights not in (None, "equal") else name
     as_rule(rule, "load")
     experts = record["experts"]
     inner: AbstractGram = gram(record["gram"])
     found = Committee(
         None if experts is None else int(experts),
-        rule=rule if isinstance(rule, str) or rule.weights != "equal" else name,  # type: ignore[attr-defined]
+        rule=rule,
         partition=str(record["partition"]),
         learning=str(record["learning"]),
         folder=None if record.get("folder") is None else str(record["folder"]),
