@@ -13,7 +13,7 @@ from benchmarks.measure import peak_bytes, say
 
 COLUMNS = 8
 EACH = 1000  # rows of an expert
-EXPERTS, EVALUATIONS, TESTED = 48, 12, 2000  # of the job that is done by one process, one worker and two
+EXPERTS, EVALUATIONS, TESTED = 48, 22, 2000  # of the job that is done by one process, one worker and two
 FILES, ON_DISK = 10, 10_000  # of the table on disk: files and experts
 COSTED = (250, 500, 1000, 2000, 3000)  # rows of an expert whose cost is measured
 

@@ -32,6 +32,8 @@ ONE = (
     "NUMEXPR_NUM_THREADS",
     "NPROC",
 )  # the last is XLA's
+KEPT = {"MALLOC_TRIM_THRESHOLD_": 2**28, "MALLOC_MMAP_THRESHOLD_": 2**25}  # bytes
+# Dask's workers give back freed memory at once, and take it anew for every matrix: a third more time for experts of 1000 rows
 PACKAGES = ("covary", "jax", "numpy", "distributed")
 
 
@@ -39,6 +41,8 @@ def environment() -> dict[str, str]:
     """The variables a worker starts with: one thread for BLAS and XLA, this process's modules, platform and cache."""
     out = {**os.environ, **dict.fromkeys(ONE, "1")}
     out["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path or os.getcwd() for path in sys.path))
+    for name, size in KEPT.items():
+        out.setdefault(name, str(size))
     out["DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE"] = "False"  # a paused worker waits for ever if nothing can be put on disk
     out.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if "jax" in sys.modules:
