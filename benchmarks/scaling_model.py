@@ -129,6 +129,13 @@ class Plan:
     workers: int
     together: int = 4000
 
+    @staticmethod
+    def of(costs: Costs, rows: int, workers: int, fixed: int | None = None) -> Plan:
+        """With as many rows travelling together as covary lets, or a fixed number."""
+        from covary.committee.experts import together
+
+        return Plan(costs, rows, workers, together(rows) if fixed is None else fixed)
+
     def _pass(self, each: float, extra: float = 0.0, size: int = 0) -> float:
         """All experts once, ``each`` seconds an expert, ``extra`` a batch, ``size`` bytes a result."""
         experts = self.rows / EACH
@@ -159,26 +166,26 @@ class Plan:
         return self._pass(each, 0.0, self.costs.result)
 
 
-def weak(costs: Costs, learning: float, together: int) -> list[dict[str, float]]:
+def weak(costs: Costs, learning: float, fixed: int | None = None) -> list[dict[str, float]]:
     """A million rows for every worker."""
-    return [point(costs, learning, PER_WORKER * W, W, together) for W in WORKERS if PER_WORKER * W <= 1.1 * LARGEST]
+    return [point(costs, learning, PER_WORKER * W, W, fixed) for W in WORKERS if PER_WORKER * W <= 1.1 * LARGEST]
 
 
-def strong(costs: Costs, learning: float, together: int) -> list[dict[str, float]]:
+def strong(costs: Costs, learning: float, fixed: int | None = None) -> list[dict[str, float]]:
     """A billion rows on more and more workers."""
-    return [point(costs, learning, LARGEST, W, together) for W in WORKERS if W >= 16]
+    return [point(costs, learning, LARGEST, W, fixed) for W in WORKERS if W >= 16]
 
 
 @cache
-def point(costs: Costs, learning: float, rows: int, workers: int, together: int) -> dict[str, float]:
+def point(costs: Costs, learning: float, rows: int, workers: int, fixed: int | None = None) -> dict[str, float]:
     """Seconds of every phase for so many rows and workers."""
-    plan = Plan(costs, rows, workers, together)
+    plan = Plan.of(costs, rows, workers, fixed)
     parts = {"deal": plan.deal(), "condition": plan.condition(), "predict": plan.predict(), "evaluate": plan.evaluate()}
     held = rows * COLUMNS * 8 / workers / 2**30
     return {"workers": workers, "rows": rows, "fit": parts["deal"] + learning + parts["condition"], "held": held, **parts}
 
 
-def picture(path: Path, costs: Costs, learning: float, sizes: Sequence[int] = (4000, 64_000)) -> None:
+def picture(path: Path, costs: Costs, learning: float, small: int) -> None:
     """Weak and strong scaling."""
     import matplotlib
 
@@ -187,11 +194,11 @@ def picture(path: Path, costs: Costs, learning: float, sizes: Sequence[int] = (4
 
     blue, orange = "#0072B2", "#D55E00"
     fig, (left, right) = plt.subplots(1, 2, figsize=(9.2, 3.9))
-    for together, style in zip(sizes, ("-", (0, (4, 1.6))), strict=True):
+    for together, style in ((small, (0, (4, 1.6))), (None, "-")):
         grown, fixed = weak(costs, learning, together), strong(costs, learning, together)
         for what, colour in (("fit", blue), ("predict", orange)):
             word = "fit" if what == "fit" else f"predict {TESTED:,} rows"
-            label = f"{word}, batches of {together:,} rows"
+            label = word if together is None else f"{word}, in batches of {together:,} rows"
             left.plot([p["workers"] for p in grown], [p[what] / 60 for p in grown], color=colour, ls=style, label=label)
             right.plot([p["workers"] for p in fixed], [p[what] / 3600 for p in fixed], color=colour, ls=style)
     first = fixed[0]

@@ -131,6 +131,7 @@ def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested
     from covary.executors import Dask
 
     clock = Clocked()
+    clock.watch(OnDisk, "survey", "rows looked at")
     clock.watch(settings, "start_on_sample", "search on a sample of rows")
     clock.watch(OnDisk, "deal", "rows read and dealt to experts")
     clock.watch(settings, "shared", "search on experts")
@@ -187,12 +188,13 @@ def timed(group: Any, packing: Any, recipe: Any, theta: np.ndarray, X: Any, repe
     from covary.committee.expert import evidence, expert
 
     model = packing.unpack(theta)
-    took = np.zeros(3)
+    took, kept = np.zeros(3), []  # the experts of a pass are kept, so that each takes memory of its own
     for turn in range(1 + repeats):
         marks = [time.perf_counter()]
         evidence(group, packing, recipe, theta)
         marks.append(time.perf_counter())
         post = expert(group.rows[0], model, recipe, None)
+        kept.append(post)
         marks.append(time.perf_counter())
         post.latent(X)
         marks.append(time.perf_counter())

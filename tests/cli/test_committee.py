@@ -427,7 +427,7 @@ def test_empty_row_groups_are_fine(call: Call, table: pd.DataFrame) -> None:
     assert len(pd.read_parquet("p.parquet")) == 320
 
 
-def test_gaps_that_only_a_reader_finds_are_refused_when_rows_are_sorted(
+def test_gaps_that_only_a_reader_finds_are_refused(
     call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NaN as a number, in none of the rows of the sample."""

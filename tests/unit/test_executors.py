@@ -236,6 +236,16 @@ def test_nothing_starts_before_the_first_work(tmp_path: Path) -> None:
     executor.close()
 
 
+def test_workers_keep_freed_memory_unless_someone_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's own setting, 64 KiB, would have every matrix taken from the system anew."""
+    _cluster = pytest.importorskip("covary._cluster")
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1000")
+    told = _cluster.environment()
+    assert int(told["MALLOC_TRIM_THRESHOLD_"]) >= 2**27
+    assert told["MALLOC_MMAP_THRESHOLD_"] == "1000"
+
+
 def test_copies_share_the_workers_and_pickles_start_their_own() -> None:
     executor = Dask(workers=2, memory="1GiB", timeout=5.0)
     assert copy.deepcopy(executor) is executor

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from covary._checks import CovaryError
+from covary.committee import shuffle
 from covary.committee.shuffle import load, spread
 from covary.committee.sources import SOME, Parquet
 from covary.executors import Serial
@@ -246,6 +247,13 @@ def test_experts_get_the_rows_of_a_split_in_memory(folder: Path, tmp_path: Path)
             assert rows == data.rows
     assert batches.left_out == {}
     assert batches.empty == ()
+
+
+def test_experts_are_counted_a_few_files_at_a_time(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [(b.experts, b.rows) for b in spreading(folder, tmp_path)]
+    monkeypatch.setattr(shuffle, "FILES", 3)
+    assert [(b.experts, b.rows) for b in spreading(folder, tmp_path / "again")] == expected
+    assert sum(sum(rows) for _, rows in expected) == N
 
 
 def test_rows_without_target_are_left_out_and_counted_and_gaps_dropped(folder: Path, tmp_path: Path) -> None:

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import covary
 from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
-from covary.committee import Committee, Parquet
-from covary.estimators import streamed
+from covary.committee import Committee, Parquet, settings
+from covary.committee.experts import together
+from covary.estimators import streamed, tables
 from covary.files import BadFile
 
 KERNEL = "1.0 * Matern52(lengthscale=[1, 3]).on(0, 1) * Hamming().on(2)"
@@ -152,6 +154,35 @@ def test_more_experts_than_rows_and_known_gaps_are_refused_before_a_row_is_read(
         GPRegressor(method=Committee(400)).fit(Parquet(table), "y")
     with pytest.raises(CovaryError, match=r"column 'b' is missing or not finite in 1 of 360 rows"):
         GPRegressor(method=Committee(4)).fit(Parquet(tmp_path / "gaps.parquet"), "y")
+
+
+def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a row that the sample does not have: NaN as a number, a category, a class."""
+    monkeypatch.setattr(tables, "SAMPLE", 40)
+    monkeypatch.setattr(tables, "EACH", 10)
+    monkeypatch.setattr(settings, "start_on_sample", lambda *_, **__: pytest.fail("the search began"))
+    cells = frame()
+    strange = {"b": np.nan, "soil": "peat", "label": "middling"}
+    for column, value in strange.items():
+        odd = cells.copy()
+        odd.loc[311, column] = value
+        pq.write_table(pa.table({name: pa.array(odd[name].to_numpy()) for name in odd}), tmp_path / f"{column}.parquet")
+    sampled = Parquet(tmp_path / "b.parquet").sample(["b"], 40, seed=0)
+    assert sampled["b"].notna().all()
+    for column, words in (
+        ("b", "the column 'b' is missing or not finite in 1 of 360 rows"),
+        ("soil", "column 'soil' holds 'peat', which the first sample of rows did not"),
+        ("label", "the target 'label' holds 'middling', which the first sample of rows did not"),
+    ):
+        kind, target = (GPClassifier, "label") if column == "label" else (GPRegressor, "y")
+        source = Parquet(tmp_path / f"{column}.parquet", columns=["a", "b", "soil", target])
+        with pytest.raises(CovaryError, match=words):
+            kind(method=Committee(4, partition="kd_tree"), random_state=0).fit(source, target)
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(360, 4000), (20_000_000, 4000), (10**8, 20_000), (10**9, 64_000)])
+def test_groups_of_experts_grow_with_the_table(rows: int, expected: int) -> None:
+    assert together(rows) == expected
 
 
 # predictions from table to table ------------------------------------------------------------------------------------

@@ -10,10 +10,15 @@ import numpy as np
 from covary.committee.expert import Group, same
 from covary.committee.held import Held
 from covary.committee.partition import splitter as fitted
-from covary.committee.shuffle import Batch, load, spread
+from covary.committee.shuffle import Batch, load, spread, survey
 from covary.data import Data
 
-TOGETHER = 4000  # rows of the experts that travel together
+TOGETHER, MANY, MOST = 4000, 5000, 64_000  # rows of experts that travel together: more where there would be so many groups
+
+
+def together(rows: int) -> int:
+    """How many rows of a table on disk travel together: the client hands out some thousand groups, not a million."""
+    return int(np.clip(rows // MANY, TOGETHER, MOST))
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,14 @@ class Table:
         """How many there are."""
         return self.source.rows
 
+    @property
+    def _reading(self) -> dict[str, Any]:
+        return {"target": self.target, "encode": self.encode, "missing": self.missing, "label": self.label}
+
+    def survey(self, executor: Any, experts: int, note: Any = None) -> None:
+        """Look at all rows once, for gaps, strange values and too few of them: quick beside what follows, and before it."""
+        survey(executor, self.source, experts=experts, note=note, **self._reading)
+
     def deal(
         self, executor: Any, kind: str, experts: int, x: np.ndarray, *, unit: Any, seed: int, shared: bool, note: Any = None
     ) -> Dealt:
@@ -104,15 +117,12 @@ class Table:
         batches = spread(
             executor,
             self.source,
-            target=self.target,
-            encode=self.encode,
             splitter=splitter,
             experts=experts,
             folder=self.folder,
-            per_batch=max(1, TOGETHER // mean),
-            missing=self.missing,
-            label=self.label,
+            per_batch=max(1, together(self.rows) // mean),
             note=note,
+            **self._reading,
         )
         return Dealt.of(list(batches), shared, part, self.merge, dict(batches.left_out))
 

@@ -24,6 +24,7 @@ from covary.data import Data
 
 Encode = Callable[[Frame], np.ndarray]
 MISSING = ("refuse", "drop", "keep")
+FILES = 32  # of the spool whose experts are counted in one go
 
 
 @dataclass(frozen=True)
@@ -201,18 +202,10 @@ def spread(
     note
         Called with (finished, in all) after each row group.
     """
-    if missing not in MISSING:
-        raise fail("spread", f"missing is {missing!r}", f"choose one of {', '.join(map(repr, MISSING))}")
-    source.check([target], "fit")
-    reading = Reading(tuple(c for c in source.names if c != target), target, encode, missing, label)
-    if not reading.inputs:
-        raise fail("fit", f"there is no column but the target {target!r}", "give at least one input")
-    source.check(reading.inputs, "fit")
+    reading = _reading(source, target, encode, missing, label)
     if experts < 1 or per_batch < 1:
         raise fail("spread", f"{experts} experts in batches of {per_batch}", "give whole numbers, one or more")
     _enough(experts, source.rows)
-    if missing == "refuse":
-        refuse_known_gaps(source, reading.inputs, target)
     pieces = list(enumerate(source.chunks))
     if splitter is None:
         told = executor.map(_count, pieces, reading, note=note)
@@ -220,22 +213,60 @@ def spread(
         place = Path(folder).resolve()
         place.mkdir(parents=True, exist_ok=True)
         told = executor.map(_sort, pieces, reading, splitter, experts, str(place), note=note)
-    left_out: dict[str, int] = {}
-    for _, gaps in told:
-        for name, n in gaps.items():
-            left_out[name] = left_out.get(name, 0) + n
-    if missing == "refuse":
-        _refuse({c: n for c, n in left_out.items() if c != target}, source.rows)
+    left_out = _gaps_in_all(told, reading, source.rows)
+    _enough(experts, sum(rows for rows, _ in told))
     if splitter is None:
-        out = _stretches(source.chunks, [int(rows) for rows, _ in told], reading, experts, per_batch)
+        out = _stretches(source.chunks, [rows for rows, _ in told], reading, experts, per_batch)
     else:
-        rows = np.zeros(experts, np.int64)
-        for counted, _ in told:
-            rows += counted
-        _enough(experts, int(rows.sum()))
+        files = [range(start, min(start + FILES, len(pieces))) for start in range(0, len(pieces), FILES)]
+        rows = sum(executor.map(_sizes, files, str(place), experts))
         out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces)))
     out.left_out = left_out
     return out
+
+
+def survey(
+    executor: Any,
+    source: Parquet,
+    *,
+    target: str,
+    encode: Encode,
+    experts: int,
+    missing: str = "refuse",
+    label: Callable[[Any], np.ndarray] | None = None,
+    note: Callable[[int, int], Any] | None = None,
+) -> None:
+    """Look at every row of a table, so that what :func:`spread` would refuse is refused before other work begins."""
+    reading = _reading(source, target, encode, missing, label)
+    _enough(experts, source.rows)
+    told = executor.map(_look, list(enumerate(source.chunks)), reading, note=note)
+    _gaps_in_all(told, reading, source.rows)
+    _enough(experts, sum(rows for rows, _ in told))
+
+
+def _reading(source: Parquet, target: str, encode: Encode, missing: str, label: Any) -> Reading:
+    """How the rows are read, checked against what the footers tell."""
+    if missing not in MISSING:
+        raise fail("spread", f"missing is {missing!r}", f"choose one of {', '.join(map(repr, MISSING))}")
+    source.check([target], "fit")
+    reading = Reading(tuple(c for c in source.names if c != target), target, encode, missing, label)
+    if not reading.inputs:
+        raise fail("fit", f"there is no column but the target {target!r}", "give at least one input")
+    source.check(reading.inputs, "fit")
+    if missing == "refuse":
+        refuse_known_gaps(source, reading.inputs, target)
+    return reading
+
+
+def _gaps_in_all(told: Sequence[tuple[int, dict[str, int]]], reading: Reading, rows: int) -> dict[str, int]:
+    """The gaps of all row groups by column; refused, if gaps in inputs are."""
+    found: dict[str, int] = {}
+    for _, gaps in told:
+        for name, n in gaps.items():
+            found[name] = found.get(name, 0) + n
+    if reading.missing == "refuse":
+        _refuse({c: n for c, n in found.items() if c != reading.target}, rows)
+    return found
 
 
 def refuse_known_gaps(source: Parquet, inputs: Sequence[str], target: str) -> None:
@@ -296,15 +327,23 @@ def _count(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, i
     return int(keep.sum()), gaps
 
 
-def _sort(
-    piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str
-) -> tuple[np.ndarray, dict[str, int]]:
-    """Put a row group into the spool, sorted by expert: how many rows each got, and the gaps."""
+def _look(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, int]]:
+    """The same, and whether these rows can be encoded."""
+    chunk = piece[1]
+    frame = read(chunk, [*reading.inputs, reading.target])
+    keep, gaps = reading.usable(frame)
+    if keep.any():
+        reading.numbers(frame[keep], chunk)
+    return int(keep.sum()), gaps
+
+
+def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str) -> tuple[int, dict[str, int]]:
+    """Put a row group into the spool, sorted by expert: how many rows are of use, and the gaps."""
     number, chunk = piece
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if reading.missing == "refuse" and gaps.keys() - {reading.target}:
-        return np.zeros(experts, np.int32), gaps  # the whole will be refused, with what the others find
+        return 0, gaps  # the whole will be refused, with what the others find
     if not Path(folder).is_dir():
         raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
     numbers = reading.numbers(frame[keep], chunk) if keep.any() else np.empty((0, 0))
@@ -316,7 +355,15 @@ def _sort(
     with whole_file(_place(folder, number), "spread") as file:
         np.save(file, np.concatenate([[0], np.cumsum(counts)]))
         np.save(file, numbers)
-    return counts.astype(np.int32), gaps
+    return len(numbers), gaps
+
+
+def _sizes(files: range, folder: str, experts: int) -> np.ndarray:
+    """How many rows every expert has in some files of the spool: summed here, so that millions of experts can be counted."""
+    rows = np.zeros(experts, np.int64)
+    for number in files:
+        rows += np.diff(_spooled(folder, number)[1])
+    return rows
 
 
 SHARED = "give a folder on a disk that all workers share"

@@ -53,7 +53,8 @@ class Codes:
         codes = np.minimum(np.searchsorted(self.classes, values), len(self.classes) - 1)
         strange = self.classes[codes] != values
         if strange.any():
-            what = f"the target {self.target!r} holds {values[strange][0]!r}, which the first sample of rows did not"
+            first = values[strange][:1].tolist()[0]  # a plain value: NumPy's would say np.str_
+            what = f"the target {self.target!r} holds {first!r}, which the first sample of rows did not"
             raise fail(self.who, what, "leave such rows out, or join rare classes into one")
         return codes.astype(np.float64)
 
