@@ -122,6 +122,29 @@ def test_expectations_of_a_softmax(classes: int) -> None:
             np.testing.assert_allclose(slope[:, c], (up - down) / 2e-4, rtol=1e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize("sd", [1e-9, 0.1, 0.9, 1.1, 2.5, 4.5])
+def test_two_classes_are_an_integral_over_their_difference(sd: float) -> None:
+    r"""log(e^f + e^g) = f + log(1 + e^(g-f)), and g - f is normal."""
+    mean = np.array([[0.0, 0.0], [1.0, -3.0], [-8.0, 20.0], [500.0, 501.0]])
+    variance = sd**2 * np.array([[1.0, 1.0], [0.5, 1.0], [1.0, 0.2], [1.0, 0.0]])
+    found = expected(Softmax(2), Rows(np.zeros(4)), mean, variance)
+    z = np.linspace(-9, 9, 20_001)
+    weight = np.exp(-0.5 * z**2) / np.exp(-0.5 * z**2).sum()
+    away = (mean[:, 1] - mean[:, 0])[:, None] + np.sqrt(variance.sum(1))[:, None] * z
+    p = special.expit(away)
+    np.testing.assert_allclose(found.value, -np.logaddexp(0, away) @ weight, atol=3e-6)
+    np.testing.assert_allclose(found.first, np.stack([p @ weight, -p @ weight], axis=1), atol=1e-5)
+    np.testing.assert_allclose(found.second, -0.5 * np.repeat(((p * (1 - p)) @ weight)[:, None], 2, axis=1), atol=2e-6)
+
+
+def test_classes_of_which_nothing_is_known_have_finite_expectations() -> None:
+    mean, variance = np.array([[0.0, 5, -3], [1e5, 0, -1e5], [0, 0, 0]]), np.array([[1e4, 1e3, 1], [1, 1, 1], [0, 0, 1e8]])
+    found = expected(Softmax(3), Rows(np.zeros(3)), mean, variance)
+    assert all(np.isfinite(v).all() for v in found)
+    np.testing.assert_allclose(found.first.sum(1), 0, atol=1e-6)
+    assert (found.second <= 0).all()
+
+
 def test_any_likelihood_of_several_functions_is_averaged_over_points() -> None:
     """The general rule beside the closed forms of Gaussian noise whose level varies."""
     from covary.inference import expected as module

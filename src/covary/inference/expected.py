@@ -11,7 +11,7 @@ nodes; Gaussian noise, also where its level varies with the inputs, has closed f
     = \int \Bigl(1[x > 0] - \prod_c E\exp(-e^{f_c - x})\Bigr)\,dx - 0.5772\ldots
 
 with independent Gumbel variables γ_c: integrals over one variable each, whatever the number of classes (errors of about 1e-6,
-1e-4 where latent standard deviations exceed five). Other likelihoods of several functions are averaged over fixed quasi-random
+1e-4 where latent standard deviations reach eight). Other likelihoods of several functions are averaged over fixed quasi-random
 points.
 """
 
@@ -40,7 +40,10 @@ from covary.likelihoods.softmax import Softmax
 
 LEAST = 1e-150  # the least standard deviation
 REACH, PANELS, NODES = 8.0, 6, 8  # of the nodes for likelihoods with a sharp peak
-TAILS, SPACING = (6.5, 3.7, 20.0), 0.5  # of the integral for classes: standard deviations, Gumbel's two ends, its step
+TAILS, SPACING = (6.5, 3.2, 8.0), 0.55  # of the integral for classes: standard deviations, Gumbel's two ends, its step
+NARROW = 1e-5  # standard deviations below are lost in rounding
+FINE, MOST = ((1.0, 12), (1.8, 16), (2.5, 24), (4.0, 64)), 96  # nodes by the widest standard deviation
+FAR = 350.0  # from end to end of that integral, where exponentials come near overflow
 POINTS = 256  # quasi-random points, without their mirror images
 CHUNK = 2**21  # numbers held at once
 
@@ -209,25 +212,34 @@ def _heteroscedastic(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance:
 
 
 def _softmax(likelihood: Softmax, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Expected:
-    """μ_y − E log Σ e^f by the integral above; its slopes are those of the sum over nodes, E π_c and ½ E π_c(1 − π_c)."""
-    sd = np.maximum(np.sqrt(variance), LEAST)
+    r"""μ_y − E log Σ e^f by the integral above; its slopes are those of the sum over nodes, E π_c and ½ E π_c(1 − π_c).
+
+    Nothing is left at the low end. Beyond the high one, h, what is missing from 1 is :math:`\sum_c E e^{f_c - x}` to first
+    order, and the rest of the sum over nodes a geometric series.
+    """
+    sd = np.maximum(np.sqrt(variance), NARROW)
     widest = float(sd.max(initial=0.0))
-    z, weight = quadrature.hermite(16 if widest < 2 else 32 if widest < 4 else 64)
+    z, weight = quadrature.hermite(next((n for limit, n in FINE if widest < limit), MOST))
     low, high = (mean - TAILS[0] * sd).max(1) - TAILS[1], (mean + TAILS[0] * sd).max(1) + TAILS[2]
-    count = int(np.ceil(float((high - low).max()) / SPACING)) + 1
+    reach = float((high - low).max())
+    count = int(np.ceil(reach / SPACING)) + 1
     step = (high - low) / (count - 1)
-    x = low[:, None] + step[:, None] * np.arange(count)
-    f = mean[:, :, None] + sd[:, :, None] * z
-    t = np.exp(np.minimum(f[:, :, None, :] - x[:, None, :, None], 600.0))
+    x = step[:, None] * np.arange(count)  # from the low end
+    f = mean[:, :, None] + sd[:, :, None] * z - low[:, None, None]
+    if reach < FAR:  # e^(f - x), with two exponentials for a row and a column of nodes instead of one for each pair
+        t = np.exp(f)[:, :, None, :] * np.exp(-x)[:, None, :, None]
+    else:
+        t = np.exp(np.minimum(f[:, :, None, :] - x[:, None, :, None], 600.0))
     e = np.exp(-t)
     log_below = np.log(np.maximum(e @ weight, 1e-300))  # of every class alone
     t *= e
+    slopes = t @ np.stack([weight, weight * z], axis=1)
     all_below = log_below.sum(1)
     others = np.exp(all_below[:, None] - log_below) * step[:, None, None]
-    value = high - step * np.exp(all_below).sum(1) - np.euler_gamma  # nothing is left at the low end, all at the high one
-    value += 0.5 * step * np.exp(all_below[:, -1])
-    first = ((t @ weight) * others).sum(2)
-    second = ((t @ (weight * z)) * others).sum(2) / (2 * sd)
+    beyond = np.exp(mean + 0.5 * np.minimum(sd, TAILS[0]) ** 2 - high[:, None]) * (step / np.expm1(step))[:, None]
+    value = high + 0.5 * step - step * np.exp(all_below).sum(1) + beyond.sum(1) - np.euler_gamma
+    first = (slopes[..., 0] * others).sum(2) + beyond
+    second = (slopes[..., 1] * others).sum(2) / (2 * sd) + 0.5 * beyond
     at = np.arange(len(y)), y.astype(int)
     return Expected(mean[at] - value, likelihood.targets(y) - first, -second)
 
