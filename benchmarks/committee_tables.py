@@ -60,7 +60,7 @@ def scores(found: Any, y_new: np.ndarray, y: np.ndarray) -> dict[str, float]:
     """RMSE and NLPD of standardised targets, from what is said of new observations."""
     spread = y.std()
     rmse = np.sqrt(((found.mean - y_new) ** 2).mean()) / spread
-    return {"rmse": float(rmse), "nlpd": float(-found.log_prob(y_new).mean() + np.log(spread))}
+    return {"rmse": float(rmse), "nlpd": float(-found.log_prob(y_new).mean() - np.log(spread))}
 
 
 # each in a process of its own -----------------------------------------------------------------------------------------

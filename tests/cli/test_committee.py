@@ -105,6 +105,16 @@ def test_a_table_that_is_read_whole_is_parted_in_memory(call: Call, table: pd.Da
     assert json.loads(call("fit", "parts", "-t", "y", "--json", *HELD).stdout)["method"]["name"] == "exact"
 
 
+def test_how_many_are_asked(call: Call, table: pd.DataFrame) -> None:
+    for nearest, out in ((1, "few.covary"), (2, "two.covary"), (4, "all.covary")):
+        options = ["--rule", "rbcm", "--experts", 4, "--nearest", nearest, "--out", out]
+        assert call("fit", "t.parquet", "-t", "y", *options, *HELD).exit_code == 0
+    model = GPRegressor(HELD[1], method=Committee(4, rule="rbcm", nearest=2), n_restarts=0, random_state=0)
+    expected = model.fit(table[["a", "b"]], table["y"]).predict(frame(20, 2)[["a", "b"]])
+    np.testing.assert_array_equal(means("two.covary"), expected)
+    assert (means("few.covary") != means("all.covary")).any()
+
+
 def test_what_fits_into_no_memory_stays_on_disk_by_itself(
     call: Call, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -349,6 +359,7 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
         (["t.parquet", "-t", "y", "--experts", 321, "--folder", "r"], 2, "--experts: 321 experts for 320 rows"),
         (["t.csv", "-t", "y", "--experts", 321], 2, "--experts: 321 experts for 320 rows"),
         (["t.parquet", "-t", "y", "--experts", 0], 2, "--experts"),
+        (["t.parquet", "-t", "y", "--nearest", 0], 2, "--nearest"),
         (["t.parquet", "-t", "y", "--rule", "vote"], 2, "'grbcm', 'rbcm', 'bcm', 'gpoe', 'poe'"),
         (["t.parquet", "-t", "y", "--learning", "slowly"], 2, "'levels', 'full'"),
         (["t.parquet", "-t", "y", "--partition", "halves"], 2, "--partition: partition is 'halves'; choose one of 'kmeans'"),

@@ -79,6 +79,7 @@ def fit(
     rule: o.Rule = None,
     partition: o.Partition = None,
     learning: o.Learning = None,
+    nearest: o.Nearest = None,
     scheduler: o.Scheduler = None,
     workers: o.Workers = None,
     folder: o.Folder = None,
@@ -140,7 +141,9 @@ def fit(
             report=report,
             save_config=save_config,
             config=config,
-            crew=Crew(experts, rule and rule.value, partition, learning and learning.value, scheduler, workers, folder),
+            crew=Crew(
+                experts, rule and rule.value, partition, learning and learning.value, nearest, scheduler, workers, folder
+            ),
         )
 
 

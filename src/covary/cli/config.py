@@ -25,7 +25,7 @@ LISTS = ("target", "inputs", "ignore", "categories", "seasonality")
 PLAIN = (
     *("noise_column", "weight_column", "size_column", "drop_missing", "missing", "likelihood", "inference", "link"),
     *("method", "objective", "kernel", "restarts", "seed", "max_time", "error_bars"),
-    *("experts", "rule", "partition", "learning", "scheduler", "workers"),
+    *("experts", "rule", "partition", "learning", "nearest", "scheduler", "workers"),
 )
 SETTINGS = (*PATHS[:1], *LISTS, *PLAIN, *PATHS[1:])
 HEAD = "# covary fit --config {name} repeats this run; options on the command line go first\n\n"

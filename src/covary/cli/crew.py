@@ -23,6 +23,7 @@ class Crew:
     rule: str | None = None
     partition: str | None = None
     learning: str | None = None
+    nearest: int | None = None
     scheduler: str | None = None
     workers: int | None = None
     folder: str | None = None
@@ -68,6 +69,7 @@ class Crew:
                 raise BadData(f"--partition names the column {shown(name)}, which is no input; the inputs are {known}.")
             partition = f"column:{inputs.index(name)}"
         given: dict[str, Any] = {"rule": self.rule, "partition": partition, "learning": self.learning, "folder": folder}
+        given["nearest"] = self.nearest
         if folder is not None and partition is None:
             given["partition"] = ON_DISK
         made = Committee(self.experts, **{name: value for name, value in given.items() if value is not None})

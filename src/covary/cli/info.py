@@ -22,7 +22,7 @@ NOTED = (
     *("data", "rows", "rows dropped", "rows without target", "noise column", "weight column", "size column"),
     *("missing", "categories", "seasonality"),
     *("likelihood", "inference", "link", "method", "objective", "kernel", "seed", "restarts", "max time"),
-    *("experts", "rule", "partition", "learning", "scheduler", "workers", "folder"),
+    *("experts", "rule", "partition", "learning", "nearest", "scheduler", "workers", "folder"),
 )
 
 

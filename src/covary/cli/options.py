@@ -356,6 +356,16 @@ Learning = Annotated[
         show_default="levels",
     ),
 ]
+Nearest = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        rich_help_panel=EXPERTS,
+        help="How many experts are asked about a new row: those nearest to it.",
+        show_default="32",
+    ),
+]
 Scheduler = Annotated[
     str | None,
     typer.Option(

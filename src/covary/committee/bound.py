@@ -9,7 +9,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._memory import free_memory
-from covary.committee.expert import Call, Recipe, called, expert, freshly, heights, joints, nearest, opinions, prior
+from covary.committee.expert import Asked, Call, Recipe, called, expert, freshly, heights, joints, nearest, opinions, prior
 from covary.committee.experts import Experts
 from covary.committee.held import Held
 from covary.committee.rules import BCM, AbstractRule, GPoE, PoE, Sums, joint_bcm
@@ -64,7 +64,9 @@ class CommitteeBound(AbstractBound):
     X
         The inputs, or a sample of them.
     settled
-        Who has which rows, and the partition, which tells whose a new input is (the rule ``"nearest"``).
+        Who has which rows, and the partition, which tells whose a new input is (the rule ``"nearest"``, and ``nearest``).
+    nearest
+        How many experts are asked about a new input, the nearest ones; None for all.
     """
 
     composite = True
@@ -79,9 +81,11 @@ class CommitteeBound(AbstractBound):
         shared: Data | None,
         X: Inputs,
         settled: Any = None,
+        nearest: int | None = None,
     ) -> None:
         self.rule, self.model, self.models, self.held, self.recipe = rule, model, models, held, recipe
         self.shared, self.X, self.settled = shared, X, settled
+        self.nearest = nearest
         self.kernels = model.prior.kernels
         self.common = None if shared is None else expert(shared, model, recipe, None)
         self._seats: Held | None = None
@@ -117,15 +121,39 @@ class CommitteeBound(AbstractBound):
         other.held, other._seats = self.held.on(executor), None
         return other
 
-    def ask(self, function: Any, *arguments: Any, note: Any = None) -> list[Any]:
-        """A function of every group of experts, in their order. They keep their seats where that fits into memory."""
+    def ask(self, function: Any, *arguments: Any, note: Any = None, wanted: Any = None) -> list[Any]:
+        """A function of every group of experts, in their order. They keep their seats where that fits into memory.
+
+        ``wanted``: the numbers of the experts that are needed, if not all are; groups without any are left out.
+        """
+        held = self.held
+        which = None
+        if wanted is not None:
+            which = [i for i, item in enumerate(held.items) if not wanted.isdisjoint(item.numbers)]
         if self._seats is None:
-            held = self.held
             if 8 * held.experts * self.size**2 > KEPT * free_memory() * (1 if held.executor.workers == 1 else 2):
-                return held.map(freshly, function, self.models, self.recipe, self.shared, *arguments, note=note)
+                common = self.models, self.recipe, self.shared, wanted
+                return held.map(freshly, function, *common, *arguments, note=note, which=which)
             calls = [Call(held.load, item, self.models, self.recipe, self.shared) for item in held.items]
             self._seats = Held(held.executor, called, calls, held.rows, held.experts)
-        return self._seats.map(function, *arguments, note=note)
+        return self._seats.map(function, *arguments, note=note, which=which)
+
+    @property
+    def some(self) -> bool:
+        """Whether the nearest experts alone are asked about a new input."""
+        return self._placed and self.nearest is not None and self.nearest < self.held.experts
+
+    @property
+    def _placed(self) -> bool:
+        """Whether the experts have their places among the inputs."""
+        return self.held.experts > 1 and getattr(getattr(self.settled, "splitter", None), "local", False)
+
+    def asked(self, X: Inputs) -> Asked:
+        """Who is asked about every input."""
+        if not self._placed:
+            return Asked()
+        count = self.nearest if self.some else 1
+        return Asked(self.settled.near(np.asarray(X.x, np.float64), self.X, count), not self.some)
 
     def heights(self, note: Any = None) -> tuple[list[float], list[str]]:
         """The log evidence of every expert, and how its inference ended."""
@@ -135,7 +163,8 @@ class CommitteeBound(AbstractBound):
     def opinions(self, X: Inputs) -> Sums:
         """What all experts say of new inputs together, as sums that a larger committee may add to its own."""
         start = None if self.common is None else self.common.latent(X)
-        found = self.ask(opinions, self.rule, X, start)
+        asked = self.asked(X)
+        found = self.ask(opinions, self.rule, X, start, asked, wanted=asked.wanted)
         total = found[0]
         for sums in found[1:]:
             total = total + sums
@@ -164,6 +193,9 @@ class CommitteeBound(AbstractBound):
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
         """The joint covariance at new inputs, by the rules that have one (R&W, eq. 8.30)."""
+        if self.some:
+            what = "different experts are asked about different inputs, and say nothing of several inputs jointly"
+            raise fail("Committee", what, "use nearest=None, or ask for variances")
         simple = isinstance(self.rule, PoE | BCM) or (isinstance(self.rule, GPoE) and self.rule.weights == "equal")
         if self.experts > 1 and (not simple or isinstance(self.models, dict)):
             name = type(self.rule).__name__

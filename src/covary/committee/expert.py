@@ -124,8 +124,11 @@ def called(call: Call) -> list[Seat]:
     return seated(call.load(call.item), call.models, call.recipe, call.shared)
 
 
-def freshly(group: Group, function: Any, models: Any, recipe: Recipe, shared: Data | None, *arguments: Any) -> Any:
-    """A function of a group that is seated for this once."""
+def freshly(group: Group, function: Any, models: Any, recipe: Recipe, shared: Data | None, wanted: Any, *arguments: Any) -> Any:
+    """A function of a group that is seated for this once; of those who are wanted, if not all of them are."""
+    if wanted is not None:
+        some = [i for i, number in enumerate(group.numbers) if number in wanted]
+        group = Group(tuple(group.numbers[i] for i in some), tuple(group.rows[i] for i in some))
     return function(seated(group, models, recipe, shared), *arguments)
 
 
@@ -135,13 +138,53 @@ def heights(seats: list[Seat]) -> tuple[list[float], list[str]]:
     return [seat.post.log_evidence for seat in seats], [seat.post.status for seat in seats]
 
 
-def opinions(seats: list[Seat], rule: AbstractRule, X: Inputs, start: Spread | None) -> Sums:
-    """What some experts say together of new inputs, as sums to be passed on; ``start``: what the rows they share say alone."""
+@dataclass(frozen=True)
+class Asked:
+    """Who is asked about every new input.
+
+    Parameters
+    ----------
+    near
+        The experts nearest to every input, the nearest first (m, J); None where none is nearer than another.
+    everyone
+        Whether all experts are asked, or those J.
+    """
+
+    near: np.ndarray | None = None
+    everyone: bool = True
+
+    def of(self, number: int) -> tuple[np.ndarray | None, Any]:
+        """The inputs about which an expert is asked, None for all of them, and whether it goes first there."""
+        if self.near is None:
+            return None, number == 0
+        if self.everyone:
+            return None, self.near[:, 0] == number
+        rows = np.flatnonzero((self.near == number).any(1))
+        return rows, self.near[rows, 0] == number
+
+    @property
+    def wanted(self) -> frozenset[int] | None:
+        """The experts who are asked at all; None for all of them."""
+        return None if self.everyone or self.near is None else frozenset(np.unique(self.near).tolist())
+
+
+def opinions(seats: list[Seat], rule: AbstractRule, X: Inputs, start: Spread | None, asked: Asked) -> Sums:
+    """What some experts, at least one of whom is asked, say together of new inputs, as sums to be passed on.
+
+    ``start``: what the rows they share say alone.
+    """
     total: Any = None
     with one_thread():
         for seat in seats:
-            own = prior(seat.post.model, X) if start is None else start
-            sums = rule.opinion(seat.post.latent(X), own, seat.number == 0)
+            rows, first = asked.of(seat.number)
+            if rows is None:
+                sums = rule.opinion(seat.post.latent(X), prior(seat.post.model, X) if start is None else start, first)
+            elif len(rows):
+                here = X.take(rows)
+                own = prior(seat.post.model, here) if start is None else Spread(start.mean[rows], start.variance[rows])
+                sums = rule.opinion(seat.post.latent(here), own, first).among(rows, X.rows)
+            else:
+                continue
             total = sums if total is None else total + sums
     return total
 
@@ -164,23 +207,27 @@ def joints(seats: list[Seat], X: Inputs) -> list[Any]:
         return [(seat.post.mean(X), seat.post.covariance(X)) for seat in seats]
 
 
-def without(seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray, place: np.ndarray, start: Any) -> list[Any]:
+def without(
+    seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray, place: np.ndarray, start: Any, asked: Asked
+) -> list[Any]:
     """Of rows that are its own, what every expert says without having seen them, and by how much that changes the sums.
 
     ``owner`` is the expert of every row of X, ``place`` the row's place among the expert's own; the answer for each expert is
-    (rows, mean, variance, opinion without, opinion with).
+    (rows, mean, variance, opinion without, opinion with), for those of its rows about which it is asked.
     """
     out = []
     with one_thread():
         for seat in seats:
-            rows = np.flatnonzero(owner == seat.number)
+            about, first = asked.of(seat.number)
+            about = np.arange(X.rows) if about is None else about
+            first = np.broadcast_to(first, len(about))[owner[about] == seat.number]
+            rows = about[owner[about] == seat.number]
             if not len(rows):
                 continue
             post, here = seat.post, X.take(rows)
             left = post.leave_one_out()
             alone = Spread(left.mean[place[rows]], left.variance[place[rows]])
             own = prior(post.model, here) if start is None else Spread(start.mean[rows], start.variance[rows])
-            first = seat.number == 0
             opinions = rule.opinion(alone, own, first), rule.opinion(post.latent(here), own, first)
             out.append((rows, alone.mean, alone.variance, *opinions))
     return out

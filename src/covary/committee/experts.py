@@ -9,9 +9,10 @@ import numpy as np
 
 from covary.committee.expert import Group, same
 from covary.committee.held import Held
+from covary.committee.partition import near
 from covary.committee.partition import splitter as fitted
 from covary.committee.shuffle import Batch, load, spread, survey
-from covary.data import Data
+from covary.data import Data, Inputs
 
 TOGETHER, MANY, MOST = 4000, 5000, 64_000  # rows of experts that travel together: more where there would be so many groups
 
@@ -46,6 +47,12 @@ class Experts:
     def numbers(self) -> list[int]:
         """The experts that have rows."""
         return [k for k, rows in enumerate(self.rows) if len(rows)]
+
+    def near(self, x: np.ndarray, X: Inputs, count: int) -> np.ndarray:
+        """So many experts for every row of x, the nearest first; ``X`` are the inputs they learned from."""
+        numbers = np.array(self.numbers())
+        part = self.splitter.assign(np.asarray(X.x, np.float64)[[self.rows[k][0] for k in numbers]])
+        return numbers[near(self.splitter, part, x, count)]
 
     def largest(self) -> int:
         """The rows of the largest expert, those it shares included."""
@@ -174,6 +181,11 @@ class Dealt:
         shift = 0 if self.first is None else 1
         return [number - shift for batch in self.batches for number in batch.experts]
 
+    def near(self, x: np.ndarray, X: Inputs, count: int) -> np.ndarray:
+        """So many experts for every row of x, the nearest first."""
+        numbers = np.array(self.numbers())  # of experts, and of their parts: none was parted again
+        return numbers[near(self.splitter, numbers, x, count)]
+
     def largest(self) -> int:
         """The rows of the largest expert, those it shares included."""
         own = max((rows for batch in self.batches for rows in batch.rows), default=0)
@@ -200,6 +212,11 @@ class Piece:
     shift: int
     merge: bool
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The experts of the batch."""
+        return tuple(number - self.shift for number in self.batch.experts)
+
     def __str__(self) -> str:
         return str(self.batch)
 
@@ -207,5 +224,4 @@ class Piece:
 def collect(piece: Piece) -> Group:
     """The rows of a group of experts, read where they are worked on."""
     rows = load(piece.batch)
-    numbers = tuple(number - piece.shift for number in piece.batch.experts)
-    return Group(numbers, tuple(data.collapse() if piece.merge else data.merge() for data in rows))
+    return Group(piece.numbers, tuple(data.collapse() if piece.merge else data.merge() for data in rows))

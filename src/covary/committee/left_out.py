@@ -50,10 +50,14 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
     X = data.X.take(rows)
     start = None if bound.common is None else bound.common.latent(X)
     local = bound.rule.local or (bound.held.experts == 1 and bound.common is None)
+    asked = bound.asked(X)
     total = None if local else bound.opinions(X)
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
+    if total is not None:  # holds as it is where the expert that knows the row is not asked about it
+        every = bound.rule.verdict(total)
+        mean, variance = every.mean, every.variance
     shared = 0 if bound.shared is None else bound.shared.rows  # they stand before an expert's own
-    for group in bound.ask(without, bound.rule, X, owners[rows], shared + places[rows], start):
+    for group in bound.ask(without, bound.rule, X, owners[rows], shared + places[rows], start, asked):
         for mine, alone, spread, new, old in group:
             said = Spread(alone, spread) if total is None else _exchanged(bound.rule, total, mine, new, old)
             mean[mine], variance[mine] = said.mean, said.variance
@@ -62,6 +66,5 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
 
 def _exchanged(rule: Any, total: Sums, mine: np.ndarray, new: Sums, old: Sums) -> Spread:
     """The verdict with one expert's opinion exchanged for the one it had without the row."""
-    fields = [name for name in Sums.__dataclass_fields__ if name != "experts"]
-    parts = [getattr(total, name)[mine] - getattr(old, name) + getattr(new, name) for name in fields]
-    return rule.verdict(Sums(*parts, experts=total.experts))
+    fields = Sums.__dataclass_fields__
+    return rule.verdict(Sums(*(getattr(total, name)[mine] - getattr(old, name) + getattr(new, name) for name in fields)))

@@ -8,6 +8,7 @@ Places are measured in length-scales, as correlation decides who is near.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from covary._checks import fail
 
 PARTITIONS = ("kmeans", "kd_tree", "random", "arrival")  # and "column:..." of a column
 FITTED, EACH = 20_000, 32  # rows of a sample on which places are found, and at least so many for every expert
+NEAR = 2**23  # distances that are computed at a time
 ROUNDS, STEP = 60, 0.3  # of making parts equally large
 
 
@@ -54,23 +56,30 @@ class Centres:
 
     def assign(self, x: np.ndarray, key: int = 0) -> np.ndarray:
         """The expert of every row."""
-        offset = (self.centres**2).sum(1) + self.handicap
         out = np.empty(len(x), np.int64)
         for start in range(0, len(x), 4096):
             part = slice(start, start + 4096)
-            out[part] = np.argmin(offset - 2 * (x[part] / self.unit) @ self.centres.T, axis=1)
+            out[part] = np.argmin(self.distances(x[part]), axis=1)
         return out
+
+    def distances(self, x: np.ndarray) -> np.ndarray:
+        """How far every row is from every part (n, parts), but for something that all parts have in common."""
+        return (self.centres**2).sum(1) + self.handicap - 2 * (x / self.unit) @ self.centres.T
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Rows go down a tree of thresholds (k-d tree): node i splits ``column[i]`` at ``threshold[i]``; negative: a leaf."""
+    """Rows go down a tree of thresholds (k-d tree): node i splits ``column[i]`` at ``threshold[i]``; negative: a leaf.
+
+    ``unit`` is the length-scale of every column, in which the distance from a box is measured.
+    """
 
     column: np.ndarray
     threshold: np.ndarray
     left: np.ndarray
     right: np.ndarray
     experts: int
+    unit: np.ndarray
     local = True
 
     def assign(self, x: np.ndarray, key: int = 0) -> np.ndarray:
@@ -84,6 +93,53 @@ class Tree:
             value = np.take_along_axis(np.asarray(x), at[:, None], axis=1)[:, 0]
             below = np.where(value <= self.threshold[node], self.left[node], self.right[node])
             node = np.where(inner, below, node)
+
+    @cached_property
+    def boxes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and the highest corner of every expert's box (experts, d): infinite where nothing was cut."""
+        low = np.full((len(self.column), len(self.unit)), -np.inf)
+        high = -low
+        for i in np.flatnonzero(self.column >= 0):  # a node comes before those below it
+            for below in (self.left[i], self.right[i]):
+                low[below], high[below] = low[i], high[i]
+            high[self.left[i], self.column[i]] = low[self.right[i], self.column[i]] = self.threshold[i]
+        leaves = np.flatnonzero(self.column < 0)
+        leaves = leaves[np.argsort(-self.column[leaves])]
+        return low[leaves], high[leaves]
+
+    def distances(self, x: np.ndarray) -> np.ndarray:
+        """The squared distance of every row from every box (n, parts), zero inside."""
+        low, high = self.boxes
+        out = np.zeros((len(x), len(low)))
+        for j in set(self.column[self.column >= 0].tolist()):
+            value = x[:, j, None]
+            out += (np.maximum(np.maximum(low[:, j] - value, value - high[:, j]), 0.0) / self.unit[j]) ** 2
+        return out
+
+
+def near(splitter: Any, part: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
+    """The experts whose parts are nearest to every row, the nearest first (n, count).
+
+    Parameters
+    ----------
+    splitter
+        A partition by place.
+    part
+        Which part of it every expert has: some may have one together, where a large part was parted again.
+    x
+        The rows (n, d).
+    count
+        How many experts.
+    """
+    count, step = min(count, len(part)), max(1, NEAR // max(1, len(part)))
+    out = np.empty((len(x), count), np.int64)
+    for start in range(0, len(x), step):
+        far = splitter.distances(x[start : start + step])[:, part]
+        some = np.argpartition(far, count - 1, axis=1)[:, :count]
+        some.sort(axis=1)  # the lower number goes first where two are equally near
+        order = np.argsort(np.take_along_axis(far, some, axis=1), axis=1, kind="stable")
+        out[start : start + step] = np.take_along_axis(some, order, axis=1)
+    return out
 
 
 def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: int = 0, names: Any = None) -> Any:
@@ -183,10 +239,10 @@ def _by_column(x: np.ndarray, column: int, experts: int) -> Tree:
     ends = np.clip(np.maximum.accumulate(np.maximum(ends, np.arange(experts - 1))), 0, len(values) - 2)
     for i in range(experts - 2, -1, -1):  # every range at least one value
         ends[i] = min(ends[i], len(values) - experts + i)
-    return _threshold_tree(column, (values[ends] + values[ends + 1]) / 2)
+    return _threshold_tree(column, (values[ends] + values[ends + 1]) / 2, np.ones(x.shape[1]))
 
 
-def _threshold_tree(column: int, cuts: np.ndarray) -> Tree:
+def _threshold_tree(column: int, cuts: np.ndarray, unit: np.ndarray) -> Tree:
     """A tree over one column with these thresholds, as shallow as can be."""
     nodes: list[list[float]] = []
 
@@ -200,13 +256,13 @@ def _threshold_tree(column: int, cuts: np.ndarray) -> Tree:
         return i
 
     grow(0, len(cuts))
-    return _as_tree(nodes, len(cuts) + 1)
+    return _as_tree(nodes, len(cuts) + 1, unit)
 
 
-def _as_tree(nodes: list[list[float]], experts: int) -> Tree:
+def _as_tree(nodes: list[list[float]], experts: int, unit: np.ndarray) -> Tree:
     table = np.array(nodes, np.float64).reshape(-1, 4)
     column, left, right = (table[:, i].astype(np.int64) for i in (0, 2, 3))
-    return Tree(column, table[:, 1], left, right, experts)
+    return Tree(column, table[:, 1], left, right, experts, unit)
 
 
 def _tree(x: np.ndarray, unit: np.ndarray, experts: int) -> Tree:
@@ -234,7 +290,7 @@ def _tree(x: np.ndarray, unit: np.ndarray, experts: int) -> Tree:
         return i
 
     grow(np.arange(len(x)), 0, experts)
-    return _as_tree(nodes, experts)
+    return _as_tree(nodes, experts, unit)
 
 
 def _between(ordered: np.ndarray, at: int) -> float | None:

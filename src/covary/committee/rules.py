@@ -31,7 +31,8 @@ class Sums:
     With :math:`\\beta` the weight, :math:`\\Lambda` the precision and :math:`\\mu` the mean of an expert, and index 0 for
     what it started from: ``precision`` is :math:`\\sum\\beta\\Lambda`, ``shift`` :math:`\\sum\\beta\\Lambda\\mu`, ``weight``
     :math:`\\sum\\beta`, ``base`` and ``base_shift`` the sums of :math:`\\Lambda_0` and :math:`\\Lambda_0\\mu_0`, ``taken`` and
-    ``taken_shift`` those of :math:`\\beta\\Lambda_0` and :math:`\\beta\\Lambda_0\\mu_0`.
+    ``taken_shift`` those of :math:`\\beta\\Lambda_0` and :math:`\\beta\\Lambda_0\\mu_0`, ``experts`` how many there are. All
+    of them are per row, since not every expert need be asked about every row.
     """
 
     precision: np.ndarray
@@ -41,10 +42,20 @@ class Sums:
     base_shift: np.ndarray
     taken: np.ndarray
     taken_shift: np.ndarray
-    experts: int
+    experts: np.ndarray
 
     def __add__(self, other: Sums) -> Sums:
         return Sums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    def among(self, rows: np.ndarray, count: int) -> Sums:
+        """The same for so many rows, of which these are some and nothing is said of the others."""
+        return Sums(*(_among(getattr(self, name), rows, count) for name in self.__dataclass_fields__))
+
+
+def _among(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
+    out = np.zeros((count, *values.shape[1:]))
+    out[rows] = values
+    return out
 
 
 def opinion(expert: Spread, start: Spread, weight: np.ndarray) -> Sums:
@@ -52,7 +63,8 @@ def opinion(expert: Spread, start: Spread, weight: np.ndarray) -> Sums:
     precision, base = _inverse(expert.variance), _inverse(start.variance)
     shift, base_shift = _times(precision, expert.mean), _times(base, start.mean)
     many, wide = _by(weight, base), _by(weight, shift)
-    return Sums(many * precision, wide * shift, weight, base, base_shift, many * base, wide * base_shift, 1)
+    one = np.ones(len(weight))
+    return Sums(many * precision, wide * shift, weight, base, base_shift, many * base, wide * base_shift, one)
 
 
 def _inverse(variance: np.ndarray) -> np.ndarray:
@@ -93,11 +105,11 @@ class AbstractRule(Module):
     common: ClassVar[bool] = False
     local: ClassVar[bool] = False
 
-    def weight(self, expert: Spread, start: Spread, first: bool) -> np.ndarray:
-        """How much an expert weighs, per row; ``first`` is the first expert after the common one."""
+    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
+        """How much an expert weighs, per row; ``first``: whether it is the first one after the common one there."""
         return np.ones(len(expert.mean))
 
-    def opinion(self, expert: Spread, start: Spread, first: bool = False) -> Sums:
+    def opinion(self, expert: Spread, start: Spread, first: Any = False) -> Sums:
         """What one expert adds to the sums, given what it started from."""
         if expert.variance.ndim == 1:
             expert = Spread(expert.mean, np.maximum(expert.variance, LEAST * start.variance))
@@ -113,8 +125,8 @@ class AbstractRule(Module):
         """The precision and the precision-weighted mean of all together (W, eqs. 1.56, 1.57; algorithm 2)."""
         if not self.corrected:
             return sums.precision, sums.shift
-        M = sums.experts
-        return sums.precision + (sums.base / M - sums.taken), sums.shift + (sums.base_shift / M - sums.taken_shift)
+        base, shift = sums.base / _by(sums.experts, sums.base), sums.base_shift / _by(sums.experts, sums.base_shift)
+        return sums.precision + (base - sums.taken), sums.shift + (shift - sums.taken_shift)
 
 
 class PoE(AbstractRule):
@@ -142,12 +154,12 @@ class GPoE(AbstractRule):
 
     weights: str = static("equal")
 
-    def weight(self, expert: Spread, start: Spread, first: bool) -> np.ndarray:
+    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
         return np.ones(len(expert.mean)) if self.weights == "equal" else entropy_drop(expert, start)
 
     def total(self, sums: Sums) -> tuple[np.ndarray, np.ndarray]:
         if self.weights == "equal":
-            return sums.precision / sums.experts, sums.shift / sums.experts
+            return sums.precision / _by(sums.experts, sums.precision), sums.shift / _by(sums.experts, sums.shift)
         known = sums.weight > 1e-9  # where nobody knows anything, all say what they started from
         share = np.where(known, 1 / np.where(known, sums.weight, 1.0), 0.0)
         other = np.where(known, 0.0, 1 / sums.experts)
@@ -179,7 +191,7 @@ class RBCM(AbstractRule):
 
     corrected: ClassVar[bool] = True
 
-    def weight(self, expert: Spread, start: Spread, first: bool) -> np.ndarray:
+    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
         return entropy_drop(expert, start)
 
 
@@ -189,7 +201,8 @@ class GRBCM(AbstractRule):
     .. math:: \sigma_*^{-2} = \sum_{k}\beta_k\sigma_{+k}^{-2} + \Bigl(1-\sum_k\beta_k\Bigr)\sigma_c^{-2},\qquad
         \beta_1 = 1,\quad \beta_k = \tfrac12\bigl(\log\sigma_c^2 - \log\sigma_{+k}^2\bigr)
 
-    Exact for one expert and for two; the only rule here that comes to the exact posterior as rows are added.
+    Which expert is the first is free; a :class:`covary.committee.Committee` takes the one nearest to the new input. Exact for
+    one expert and for two; the only rule here that comes to the exact posterior as rows are added.
 
     References
     ----------
@@ -200,8 +213,8 @@ class GRBCM(AbstractRule):
     corrected: ClassVar[bool] = True
     common: ClassVar[bool] = True
 
-    def weight(self, expert: Spread, start: Spread, first: bool) -> np.ndarray:
-        return np.ones(len(expert.mean)) if first else entropy_drop(expert, start)
+    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
+        return np.where(first, 1.0, entropy_drop(expert, start))
 
 
 class Nearest(AbstractRule):

@@ -32,6 +32,7 @@ from covary.selection.learn import Learned
 from covary.selection.progress import counting
 
 COST = 9e-11  # seconds on one core for an evaluation, by the cube of an expert's rows
+NEAREST = 32  # experts that are asked about a new input
 ROWS = 1000  # of an expert, if nobody says how many experts there are to be
 LEARNING = ("levels", "full", "stochastic", "independent")
 
@@ -60,6 +61,9 @@ class Committee(AbstractGram):
         How hyperparameters are learned. They maximise the sum of the experts' evidences, and are shared: ``"levels"``, on a
         sample of rows, then on more and more experts (of at most 60,000 rows); ``"full"``, at the end on all of them;
         ``"stochastic"``, a few experts at a step. ``"independent"``: each expert has its own.
+    nearest
+        How many experts are asked about a new input: those whose parts are nearest to it. None asks all of them, as do rows
+        dealt out at random or as they come; where there are thousands it takes long, and is no better.
     executor
         Where the work is done: None for this process, ``"dask"`` for all cores of this machine, the address of a Dask
         scheduler, or an executor from :mod:`covary.executors`.
@@ -84,6 +88,7 @@ class Committee(AbstractGram):
     partition: str = static("kmeans")
     gram: AbstractGram = child(Dense())
     learning: str = static("levels")
+    nearest: int | None = static(NEAREST)
     executor: Any = static(None)
     folder: str | None = static(None)
     table: Any = static(None)
@@ -115,6 +120,9 @@ class Committee(AbstractGram):
         if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
             known = ", ".join(map(repr, PARTITIONS))
             raise fail("Committee", f"partition is {kind!r}", f"choose one of {known}, or 'column:NAME'")
+        nearest = self.nearest
+        if nearest is not None and (isinstance(nearest, bool) or not isinstance(nearest, int | np.integer) or nearest < 1):
+            raise fail("Committee", f"nearest is {nearest!r}", "give a whole number, one or more, or None for all experts")
         if rule.local and kind in ("random", "arrival"):
             what = f"the rule is 'nearest' and the partition {kind!r}"
             raise fail("Committee", what, "part the rows by place: 'kmeans', 'kd_tree' or 'column:NAME'")
@@ -182,7 +190,7 @@ class Committee(AbstractGram):
         self.check_model(model, inference)
         arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
         ledger, journal = ledger_of(
-            checkpoint, *arrays, model, inference, repr(self.replace(executor=None, table=None, folder=None)), key
+            checkpoint, *arrays, model, inference, repr(self.replace(executor=None, table=None, folder=None, nearest=None)), key
         )
         n = data.rows if self.table is None else self.table.rows
         if self.table is not None:
@@ -244,7 +252,7 @@ def posterior(
     :math:`\log p(y_c) + \sum_k \log p(y_k\mid y_c)`.
     """
     rule, recipe = committee.combined, Recipe(inference, committee.gram)
-    bound = CommitteeBound(rule, model, models, held, recipe, common, data.X, committee.settled)
+    bound = CommitteeBound(rule, model, models, held, recipe, common, data.X, committee.settled, committee.nearest)
     values, ends = bound.heights(counting("conditioning"))
     base = 0.0 if bound.common is None else bound.common.log_evidence
     value = base + sum(v - base for v in values)

@@ -219,7 +219,7 @@ def spread(
         out = _stretches(source.chunks, [rows for rows, _ in told], reading, experts, per_batch)
     else:
         files = [range(start, min(start + FILES, len(pieces))) for start in range(0, len(pieces), FILES)]
-        rows = sum(executor.map(_sizes, files, str(place), experts))
+        rows = np.sum(executor.map(_sizes, files, str(place), experts), axis=0)
         out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces)))
     out.left_out = left_out
     return out

@@ -33,6 +33,7 @@ def encode_committee(committee: Committee, gram: Any) -> dict[str, Any]:
         "weights": rule.weights if isinstance(rule, GPoE) else None,
         "partition": str(committee.partition),
         "learning": str(committee.learning),
+        "nearest": None if committee.nearest is None else int(committee.nearest),
         "folder": None if committee.folder is None else str(committee.folder),
         "gram": gram(committee.gram),
     }
@@ -50,6 +51,7 @@ def decode_committee(record: dict[str, Any], gram: Any) -> Committee:
         rule=rule,
         partition=str(record["partition"]),
         learning=str(record["learning"]),
+        nearest=None if record.get("nearest") is None else int(record["nearest"]),
         folder=None if record.get("folder") is None else str(record["folder"]),
         gram=inner,
     )
@@ -89,7 +91,7 @@ def _splitter_out(splitter: Any) -> tuple[Any, dict[str, Any]]:
     if isinstance(splitter, Centres):
         return ["centres"], {"unit": splitter.unit, "centres": splitter.centres, "handicap": splitter.handicap}
     if isinstance(splitter, Tree):
-        fields = ("column", "threshold", "left", "right")
+        fields = ("column", "threshold", "left", "right", "unit")
         return ["tree", splitter.experts], {name: getattr(splitter, name) for name in fields}
     if isinstance(splitter, Random):
         return ["random", splitter.experts, splitter.seed], {}
@@ -113,7 +115,8 @@ def _splitter_in(record: Any, arrays: dict[str, np.ndarray], columns: int) -> An
         _agree(column.shape == left.shape == right.shape == held["threshold"].shape and (column < columns).all())
         _agree(bool((left[inner] > nodes[inner]).all() and (right[inner] > nodes[inner]).all()))  # no way leads back
         _agree(bool((left < len(column)).all() and (right < len(column)).all() and (-column[~inner] <= int(record[1])).all()))
-        return Tree(column, held["threshold"], left, right, int(record[1]))
+        _agree(held["unit"].shape == (columns,))
+        return Tree(column, held["threshold"], left, right, int(record[1]), held["unit"])
     _agree(record[0] == "random")
     return Random(int(record[1]), int(record[2]))
 

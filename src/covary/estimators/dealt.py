@@ -166,7 +166,9 @@ def dealt_again(
     """The posterior of a committee whose rows are on disk: its experts are asked for nothing yet."""
     held, common = committee.held(data), committee.settled.common(data)
     recipe = Recipe(inference, committee.gram)
-    bound = CommitteeBound(committee.combined, model, models, held, recipe, common, data.X, committee.settled)
+    bound = CommitteeBound(
+        committee.combined, model, models, held, recipe, common, data.X, committee.settled, committee.nearest
+    )
     gaussian = isinstance(model.likelihood, Gaussian)
     sites = model.likelihood.sites(data) if gaussian else None  # type: ignore[attr-defined]
     shift = residual(model, data) if gaussian else np.zeros(data.rows)
