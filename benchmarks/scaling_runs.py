@@ -15,6 +15,7 @@ COLUMNS = 8
 EACH = 1000  # rows of an expert
 EXPERTS, EVALUATIONS, TESTED = 48, 22, 2000  # of the job that is done by one process, one worker and two
 FILES, ON_DISK = 10, 10_000  # of the table on disk: files and experts
+FEW = 10  # new rows, beside the many
 TURNS = 3  # of a real pass, of which the best counts
 COSTED = (250, 500, 1000, 2000, 3000)  # rows of an expert whose cost is measured
 
@@ -146,19 +147,22 @@ def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested
         method = Committee(experts, partition="kd_tree")
         model = GPRegressor(method=method, executor=executor, random_state=0).fit(table, "y")
         fitted = time.perf_counter() - began
-        began = time.perf_counter()
-        mean, std = model.predict(frame, return_std=True)
-        predicted = time.perf_counter() - began
+        bound = model.posterior_.bound
+        took, said = {}, {}
+        for name, nearest, rows in (("few", bound.nearest, FEW), ("near", bound.nearest, tested), ("predict", None, tested)):
+            bound.nearest = nearest  # None: every expert is asked
+            began = time.perf_counter()
+            said[name] = model.predict(frame[:rows], return_std=True)
+            took[name] = time.perf_counter() - began
+            say(f"{name}: {took[name]:.1f} s")
         client = executor._client
         peaks, own = list(client.run(peak_bytes).values()), hidden(executor)
-    bound = model.posterior_.bound
     began, some = time.perf_counter(), bound.held.items[:: max(1, len(bound.held.items) // 20)]
     for piece in some:
         collect(piece)
     collected = (time.perf_counter() - began) / len(some)
     sizes = [int(n) for piece in bound.held.items for n in piece.batch.rows]
     groups = [[int(n) for n in piece.batch.rows] for piece in bound.held.items]
-    z = (y_new - mean) / std
     assert model.learned_ is not None
     return {
         "hidden": own,
@@ -169,18 +173,23 @@ def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested
         "shared": 0 if bound.shared is None else bound.shared.rows,
         "seated": bound._seats is not None,
         "fit": fitted,
-        "predict": predicted,
+        **took,
         "phases": clock.seconds,
         "collect": collected,
         "client": peak_bytes() / 2**30,
         "workers": [p / 2**30 for p in peaks],
-        "rmse": float(np.sqrt(((y_new - mean) ** 2).mean())),
-        "nlpd": float((0.5 * np.log(2 * np.pi * std**2) + 0.5 * z**2).mean()),
-        "inside": float((np.abs(z) < 1.96).mean()),
+        "scores": {name: scored(y_new, *said[name]) for name in ("near", "predict")},
         "chunks": len(table.chunks),
         "levels": [float(n) for n in model.learned_.levels],
         "steps": int(model.learned_.steps),
     }
+
+
+def scored(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> tuple[float, float, float]:
+    """RMSE, NLPD, and the share of 95 % intervals that hold."""
+    z = (y - mean) / std
+    nlpd = (0.5 * np.log(2 * np.pi * std**2) + 0.5 * z**2).mean()
+    return float(np.sqrt(((y - mean) ** 2).mean())), float(nlpd), float((np.abs(z) < 1.96).mean())
 
 
 # costs, and runs to check the model against ---------------------------------------------------------------------------
