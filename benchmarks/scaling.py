@@ -198,9 +198,8 @@ def simulated_tables(costs: Costs, learning: float) -> list[Table]:
     notes = [
         f"Simulated with these costs. Weak: {PER_WORKER:,} rows for every worker; strong: {LARGEST:,} rows. Experts of "
         f"{EACH:,} rows that share {EACH:,} more (grbcm), row groups of a million rows; for a prediction every expert is "
-        f"asked (`nearest=None`), and conditions again. The search itself ({learning:.0f} s here) sees at most 60,000 rows, whatever "
-        f"n is; with "
-        f"learning='full' one evaluation on all of a billion rows takes "
+        f"asked (`nearest=None`), and conditions again. The search itself ({learning:.0f} s here) sees at most 60,000 rows, "
+        f"whatever n is; with learning='full' one evaluation on all of a billion rows takes "
         f"{full['evaluate'] / 60:.1f} min on 256 workers.",
         f"The client hands out {1 / costs.task:,.0f} batches of experts a second, and there the curves flatten. So the rows of "
         f"a batch grow with the table, from {SMALL:,} up to 64,000; the last columns show what it would be if they did not.",
