@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,6 +104,11 @@ class Table:
     def _reading(self) -> dict[str, Any]:
         return {"target": self.target, "encode": self.encode, "missing": self.missing, "label": self.label}
 
+    def _mark(self, splitter: Any) -> str:
+        """A name of these rows parted like this: another table, or other parts, have another."""
+        what = splitter, self.source.names, self.target, self.missing, self.source.state()
+        return hashlib.sha256(pickle.dumps(what)).hexdigest()[:32]
+
     def survey(self, executor: Any, experts: int, note: Any = None) -> None:
         """Look at all rows once, for gaps, strange values and too few of them: quick beside what follows, and before it."""
         survey(executor, self.source, experts=experts, note=note, **self._reading)
@@ -121,6 +128,7 @@ class Table:
             experts=experts,
             folder=self.folder,
             per_batch=max(1, together(self.rows) // mean),
+            mark=self._mark(splitter),
             note=note,
             **self._reading,
         )
@@ -155,8 +163,8 @@ class Dealt:
 
     @staticmethod
     def of(batches: list[Batch], shared: bool, splitter: Any, merge: bool, left_out: dict[str, int]) -> Dealt:
-        """From batches in which expert 0 has the rows that all share, if they do."""
-        if not shared:
+        """From batches in which expert 0 has the rows that all share, if they do and any were drawn."""
+        if not shared or batches[0].experts[0] != 0:
             return Dealt(tuple(batches), None, splitter, merge, left_out)
         head, rest = batches[0], batches[1:]
         first = replace(head, experts=head.experts[:1], rows=head.rows[:1])

@@ -181,9 +181,9 @@ class Committee(AbstractGram):
         self.check(data.rows if self.table is None else self.table.rows)
         self.check_model(model, inference)
         arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
-        ledger, journal = ledger_of(
-            checkpoint, *arrays, model, inference, repr(self.replace(executor=None, table=None, folder=None)), key
-        )
+        files = None if self.table is None else self.table.source.state()
+        settings = repr(self.replace(executor=None, table=None, folder=None))
+        ledger, journal = ledger_of(checkpoint, *arrays, model, inference, settings, files, key)
         n = data.rows if self.table is None else self.table.rows
         if self.table is not None:
             self.table.survey(as_executor(self.executor), self.count(n), counting("looking at rows"))

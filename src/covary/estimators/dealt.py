@@ -49,7 +49,7 @@ def dealt_out(settled: Dealt, folder: str | None) -> tuple[dict[str, Any], dict[
         "expert_sizes": np.array([rows for batch in every for rows in batch.rows], np.int64),
     }
     if isinstance(where, Spool):
-        record: dict[str, Any] = {"folder": where.folder, "files": where.files}
+        record: dict[str, Any] = {"folder": where.folder, "files": where.files, "mark": where.mark}
         files = spool_files(where.folder, where.files)
     else:
         record, own = _arrival_out([batch.where for batch in every])  # type: ignore[misc]
@@ -105,7 +105,7 @@ def dealt_in(record: dict[str, Any], arrays: dict[str, np.ndarray], splitter: An
         _agree(0 < int(record["files"]) < MOST)
         folder = _found(str(record["folder"]), beside)
         _unchanged(spool_files(folder, int(record["files"])), arrays["expert_files"])
-        places: list[Any] = [Spool(folder, int(record["files"]))] * len(counts)
+        places: list[Any] = [Spool(folder, int(record["files"]), str(record.get("mark", "")))] * len(counts)
     else:
         places = _arrival_in(record, arrays, counts, estimator, beside)
     batches = [
