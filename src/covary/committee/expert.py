@@ -186,13 +186,11 @@ def without(seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray,
     return out
 
 
-def learned(group: Group, model: Any, recipe: Recipe, priors: Any, restarts: int, key: int) -> list[Any]:
+def learned(group: Group, model: Any, recipe: Recipe, priors: Any, max_time: float | None, key: int) -> list[Any]:
     """Hyperparameters of its own for every expert: (vector, log evidence plus priors, how the search ended)."""
+    given: Any = {"inference": recipe.inference, "gram": recipe.gram, "priors": priors, "max_time": max_time, "key": key}
     with one_thread():
-        found = [
-            learn(model, data, inference=recipe.inference, gram=recipe.gram, priors=priors, n_restarts=restarts, key=key)
-            for data in group.rows
-        ]
+        found = [learn(model, data, **given, n_restarts=0) for data in group.rows]
     return [(fit.theta, fit.value, fit.status) for fit in found]
 
 

@@ -211,9 +211,13 @@ class Piece:
     def __str__(self) -> str:
         return str(self.batch)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The experts, as the committee counts them."""
+        return tuple(number - self.shift for number in self.batch.experts)
+
 
 def collect(piece: Piece) -> Group:
     """The rows of a group of experts, read where they are worked on."""
     rows = load(piece.batch)
-    numbers = tuple(number - piece.shift for number in piece.batch.experts)
-    return Group(numbers, tuple(data.collapse() if piece.merge else data.merge() for data in rows))
+    return Group(piece.numbers, tuple(data.collapse() if piece.merge else data.merge() for data in rows))

@@ -195,12 +195,12 @@ class Committee(AbstractGram):
         settled.check_room(coarse.model, data)
         held = settled.held(data, ledger, alone=True)
         recipe = Recipe(inference, self.gram, coarse.objective.jitter)
+        left = None if max_time is None else max(max_time - coarse.seconds, 0.0)
         if self.learning == "independent":
-            done = independent(coarse, held, recipe, settled, priors=priors, key=key)
+            done = independent(coarse, held, recipe, settled, priors=priors, max_time=left, key=key)
         else:
-            left = None if max_time is None else max(max_time - coarse.seconds, 0.0)
             done = shared(coarse, held, recipe, settled, max_time=left, key=key)
-        if ledger is not None:
+        if ledger is not None and done.status not in ("interrupted", "out of time"):
             journal.unlink(missing_ok=True)
             ledger.clear()
         return done
