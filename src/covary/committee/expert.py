@@ -20,7 +20,7 @@ from covary.data import Data, Inputs
 from covary.inference.condition import condition
 from covary.kernels import tiles
 from covary.parameters import Packing
-from covary.posterior import Posterior
+from covary.posterior import Posterior, cavities
 from covary.prediction import Spread
 from covary.selection.learn import learn
 from covary.selection.objectives import log_evidence_and_grad
@@ -41,6 +41,11 @@ class Group:
 
     numbers: tuple[int, ...]
     rows: tuple[Data, ...]
+
+    def __str__(self) -> str:
+        first, last = self.numbers[0], self.numbers[-1]
+        which = f"expert {first}" if first == last else f"the experts {first} to {last}"
+        return f"{which} ({sum(data.rows for data in self.rows):,} rows)"
 
 
 def same(group: Any) -> Any:
@@ -69,11 +74,12 @@ def evidence(group: Group, packing: Packing, recipe: Recipe, theta: np.ndarray) 
     return float(value), slope
 
 
-def slopes(group: Group, model: Any, recipe: Recipe) -> tuple[float, Any]:
-    """The same in the model's shape."""
+def slopes(group: Group, model: Any, recipe: Recipe, shared: Data | None) -> tuple[float, Any]:
+    """The same in the model's shape, with the rows that all experts share among those of each."""
     total: Any = None
     with one_thread():
-        for data in group.rows:
+        for own in group.rows:
+            data = own if shared is None else shared.join(own)
             value, gradient = log_evidence_and_grad(model, data, inference=recipe.inference, gram=recipe.gram)
             total = (value, gradient) if total is None else (total[0] + value, add(total[1], gradient))
     return total
@@ -82,6 +88,11 @@ def slopes(group: Group, model: Any, recipe: Recipe) -> tuple[float, Any]:
 def add(a: Any, b: Any) -> Any:
     """Two gradients of a model's shape, added up."""
     return jax.tree_util.tree_map(np.add, a, b)
+
+
+def times(factor: float, gradient: Any) -> Any:
+    """A gradient of a model's shape, so many times."""
+    return jax.tree_util.tree_map(lambda g: factor * np.asarray(g), gradient)
 
 
 def expert(data: Data, model: Any, recipe: Recipe, shared: Data | None) -> Posterior:
@@ -124,9 +135,9 @@ def called(call: Call) -> list[Seat]:
     return seated(call.load(call.item), call.models, call.recipe, call.shared)
 
 
-def freshly(group: Group, function: Any, models: Any, recipe: Recipe, shared: Data | None, *arguments: Any) -> Any:
-    """A function of a group that is seated for this once."""
-    return function(seated(group, models, recipe, shared), *arguments)
+def freshly(call: Call, function: Any, *arguments: Any) -> Any:
+    """A function of a group that is seated for this once, its rows read for it and forgotten."""
+    return function(called(call), *arguments)
 
 
 # what experts are asked ---------------------------------------------------------------------------------------------------
@@ -135,13 +146,16 @@ def heights(seats: list[Seat]) -> tuple[list[float], list[str]]:
     return [seat.post.log_evidence for seat in seats], [seat.post.status for seat in seats]
 
 
-def opinions(seats: list[Seat], rule: AbstractRule, X: Inputs, start: Spread | None) -> Sums:
-    """What some experts say together of new inputs, as sums to be passed on; ``start``: what the rows they share say alone."""
+def opinions(seats: list[Seat], rule: AbstractRule, X: Inputs, start: Spread | None, first: int) -> Sums:
+    """What some experts say together of new inputs, as sums to be passed on.
+
+    ``start`` is what the rows they share say alone, ``first`` the number of the first expert of the committee.
+    """
     total: Any = None
     with one_thread():
         for seat in seats:
             own = prior(seat.post.model, X) if start is None else start
-            sums = rule.opinion(seat.post.latent(X), own, seat.number == 0)
+            sums = rule.opinion(seat.post.latent(X), own, seat.number == first)
             total = sums if total is None else total + sums
     return total
 
@@ -158,13 +172,15 @@ def nearest(seats: list[Seat], X: Inputs, whose: np.ndarray) -> list[Any]:
     return out
 
 
-def joints(seats: list[Seat], X: Inputs) -> list[Any]:
-    """Mean and joint covariance of new inputs, of every expert."""
+def joints(seats: list[Seat], X: Inputs) -> list[np.ndarray]:
+    """The joint covariance of new inputs, of every expert."""
     with one_thread():
-        return [(seat.post.mean(X), seat.post.covariance(X)) for seat in seats]
+        return [seat.post.covariance(X) for seat in seats]
 
 
-def without(seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray, place: np.ndarray, start: Any) -> list[Any]:
+def without(
+    seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray, place: np.ndarray, start: Any, first: int
+) -> list[Any]:
     """Of rows that are its own, what every expert says without having seen them, and by how much that changes the sums.
 
     ``owner`` is the expert of every row of X, ``place`` the row's place among the expert's own; the answer for each expert is
@@ -177,13 +193,23 @@ def without(seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray,
             if not len(rows):
                 continue
             post, here = seat.post, X.take(rows)
-            left = post.leave_one_out()
+            left = left_alone(post)
             alone = Spread(left.mean[place[rows]], left.variance[place[rows]])
             own = prior(post.model, here) if start is None else Spread(start.mean[rows], start.variance[rows])
-            first = seat.number == 0
-            opinions = rule.opinion(alone, own, first), rule.opinion(post.latent(here), own, first)
+            leads = seat.number == first
+            opinions = rule.opinion(alone, own, leads), rule.opinion(post.latent(here), own, leads)
             out.append((rows, alone.mean, alone.variance, *opinions))
     return out
+
+
+def left_alone(post: Posterior) -> Spread:
+    """What an expert says of each of its rows without having seen it (R&W, eqs. 5.12, 3.56); NaN where it cannot say."""
+    if post.factor.observed:
+        left = post.leave_one_out()
+        return Spread(left.mean, left.variance)
+    with precision(post.data.dtype):
+        mean, precise = cavities(post)
+    return Spread(np.where(precise > 0, mean, np.nan), 1 / np.where(precise > 0, precise, np.nan))
 
 
 def learned(group: Group, model: Any, recipe: Recipe, priors: Any, max_time: float | None, key: int) -> list[Any]:

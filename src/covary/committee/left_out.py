@@ -19,7 +19,7 @@ MOST = 1000  # rows that are left out
 
 
 def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndarray, Spread]:
-    """Some rows, drawn by a seed, and what all others say of the latent function there.
+    """Some rows, drawn by a seed, and what all others say of the latent function there; NaN where Laplace's method cannot say.
 
     Parameters
     ----------
@@ -49,11 +49,10 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
     rows = np.sort(rows)
     X = data.X.take(rows)
     start = None if bound.common is None else bound.common.latent(X)
-    local = bound.rule.local or (bound.held.experts == 1 and bound.common is None)
-    total = None if local else bound.opinions(X)
+    total = None if bound.rule.local else bound.opinions(X)
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
     shared = 0 if bound.shared is None else bound.shared.rows  # they stand before an expert's own
-    for group in bound.ask(without, bound.rule, X, owners[rows], shared + places[rows], start):
+    for group in bound.ask(without, bound.rule, X, owners[rows], shared + places[rows], start, bound.first):
         for mine, alone, spread, new, old in group:
             said = Spread(alone, spread) if total is None else _exchanged(bound.rule, total, mine, new, old)
             mean[mine], variance[mine] = said.mean, said.variance

@@ -11,7 +11,7 @@ from covary._checks import fail
 from covary._memory import check_memory
 from covary._module import child, static
 from covary.committee.bound import CommitteeBound, CommitteeFactor
-from covary.committee.expert import Recipe, add, slopes
+from covary.committee.expert import Group, Recipe, add, slopes, times
 from covary.committee.experts import Experts
 from covary.committee.held import Held
 from covary.committee.learning import FEWEST, MOST, SAMPLE, independent, ledger_of, shared, start_on_sample
@@ -109,7 +109,7 @@ class Committee(AbstractGram):
         if experts is not None and (isinstance(experts, bool) or not isinstance(experts, int | np.integer) or experts < 1):
             raise fail("Committee", f"experts is {experts!r}", "give a whole number, one or more")
         if experts is not None and experts > rows:
-            raise fail("Committee", f"{experts:,} experts for {rows:,} rows", "ask for no more experts than rows")
+            raise fail("Committee", f"{experts:,} experts for {rows:,} rows", "ask for no more experts than rows that differ")
         if self.learning not in LEARNING:
             raise fail("Committee", f"learning is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}")
         if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
@@ -218,9 +218,16 @@ class Committee(AbstractGram):
         return posterior(settled, inner, models, data, held, settled.settled.common(data), inference)
 
     def evidence(self, model: Any, data: Data, inference: Any) -> tuple[float, Any]:
-        """What ``log_evidence_and_grad`` returns for a committee: the sum over its experts, in the model's shape."""
+        """What ``log_evidence_and_grad`` returns for a committee: its posterior's, with the slopes in the model's shape."""
+        self.check_model(model, inference)
         settled, _ = self.prepare(model, data)
-        found = settled.held(data).map(slopes, model, Recipe(inference, self.gram))
+        recipe, common = Recipe(inference, self.gram), settled.settled.common(data)
+        held = settled.held(data)
+        found = held.map(slopes, model, recipe, common)
+        if common is not None:  # what all of them share is counted once
+            base, slope = slopes(Group((0,), (common,)), model, recipe, None)
+            others = sum(len(item.numbers) for item in held.items) - 1
+            found.append((-others * base, times(-others, slope)))
         total = found[0]
         for value, gradient in found[1:]:
             total = total[0] + value, add(total[1], gradient)
