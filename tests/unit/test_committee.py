@@ -128,6 +128,22 @@ def test_a_fit_is_saved_loaded_pickled_and_cloned(committee: Committee, tmp_path
     assert np.abs(model.predict(NEW[:5]) - truth[:5]).mean() < np.abs(before[:5] - truth[:5]).mean() + 0.05
 
 
+@pytest.mark.parametrize("rule", ["rbcm", "nearest"])
+def test_experts_keep_their_own_hyperparameters_when_rows_are_added(rule: str, tmp_path: Path) -> None:
+    committee = Committee(4, rule=rule, learning="independent", partition="kd_tree")
+    model = GPRegressor("1.0 * Matern52()", method=committee, n_restarts=0, random_state=0).fit(X, Y)
+    own = {k: float(m.likelihood.variance) for k, m in model.posterior_.bound.models.items()}
+    before, far = model.predict(NEW), np.array([[30.0, 30.0], [X[0, 0], X[0, 1]]])
+    model.update(far, [3.0, Y[0]])  # one of them is there already
+    bound = model.posterior_.bound
+    assert {k: float(m.likelihood.variance) for k, m in bound.models.items()} == own
+    assert bound.rows == 241
+    np.testing.assert_allclose(model.predict(NEW), before, atol=0.02)
+    assert model.predict(far)[0] == pytest.approx(3.0, abs=0.3)
+    model.save(tmp_path / "m.covary")
+    np.testing.assert_array_equal(covary.load(tmp_path / "m.covary").predict(NEW), model.predict(NEW))
+
+
 def test_several_outputs_are_reported_saved_and_predicted(tmp_path: Path) -> None:
     model = GPRegressor("1.0 * Matern52()", method=Committee(3), n_restarts=0, random_state=0)
     model.fit(X, np.stack([Y, 1 - Y], axis=1))

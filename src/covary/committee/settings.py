@@ -21,7 +21,7 @@ from covary.data import Data
 from covary.executors import as_executor
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
-from covary.gram.neighbours import column_scales
+from covary.gram.neighbours import column_scales, scaled
 from covary.inference.base import Solved
 from covary.inference.condition import dense_buffers
 from covary.inference.exact import residual
@@ -261,3 +261,35 @@ def posterior(
     sites = model.likelihood.sites(data) if gaussian else None
     shift = residual(model, data) if gaussian else np.zeros(data.rows)
     return Posterior(model, data, bound, Solved(CommitteeFactor(sites), shift, np.empty(0), float(value), status))
+
+
+def extended(post: Posterior, data: Data, committee: Committee) -> Posterior:
+    """The posterior of the same experts, each with its own hyperparameters, after rows were added to those they had.
+
+    A new row goes to the expert that has the row nearest to it, in length-scales; under the rule ``"nearest"`` to the one in
+    whose part it lies.
+
+    Parameters
+    ----------
+    post
+        What was believed before.
+    data
+        All rows, the old ones first.
+    committee
+        The settings.
+    """
+    from scipy.spatial import cKDTree
+
+    bound, old = post.bound, post.data.rows
+    x, settled = np.asarray(data.X.x, np.float64), bound.settled
+    owner = np.empty(old, np.int64)
+    for number, mine in enumerate(settled.rows):
+        owner[mine] = number
+    near = scaled(x, column_scales(post.model.prior.kernels, data.X))
+    whose = owner[cKDTree(near[:old]).query(near[old:])[1]]
+    if bound.rule.local:
+        part = settled.splitter.assign(x[old:])
+        whose = np.where(np.isin(part, owner), part, whose)
+    rows = [np.concatenate([mine, old + np.flatnonzero(whose == number)]) for number, mine in enumerate(settled.rows)]
+    grown = committee.replace(settled=Experts(rows, None, settled.splitter))
+    return posterior(grown, post.model, bound.models, data, grown.held(data), None, bound.recipe.inference)

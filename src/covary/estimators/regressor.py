@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import check_positive, fail
 from covary._module import Marked
-from covary.committee.settings import Committee
+from covary.committee.settings import Committee, extended
 from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
 from covary.estimators.defaults import rougher
@@ -330,8 +330,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         else:
             likelihood.check(y, "GPRegressor.update")
             data = held.join(self._rows_that_count(X, y, weight)).merge()
-        scale = self.posterior_.scale
-        self.posterior_ = replace(condition(self.model_, data, inference=self.inference_, gram=self._gram()), scale=scale)
+        scale, gram = self.posterior_.scale, self._gram()
+        if isinstance(gram, Committee) and isinstance(self.posterior_.bound.models, dict):
+            self.posterior_ = extended(self.posterior_, data, gram)
+        else:
+            self.posterior_ = replace(condition(self.model_, data, inference=self.inference_, gram=gram), scale=scale)
         self._finish(data)
         return self
 
