@@ -44,10 +44,10 @@ class Run:
         self.seen = self.progress = self.looked = time.monotonic()
 
     def all(self) -> None:
-        """Until every piece is finished."""
+        """Until every piece is finished, or no more are wanted."""
         loose = list(self.pieces.left)
         self.look(loose)
-        while self.out or loose or any(self.waiting.values()):
+        while not self.pieces.enough and (self.out or loose or any(self.waiting.values())):
             self.take()
             if time.monotonic() - self.looked > LOOK:
                 self.look(loose)
@@ -194,7 +194,8 @@ class Run:
             if isinstance(handle, Held) and handle.future is not None and handle.future.status in ("error", "cancelled"):
                 handle.forget()
         with contextlib.suppress(Exception):
-            self.client.cancel([future for _, _, future in self.out.values()])
+            if self.out:
+                self.client.cancel([future for _, _, future in self.out.values()])
 
 
 def nobody(client: Any, timeout: float, pieces: Pieces | None = None) -> CovaryError:

@@ -47,18 +47,18 @@ class Pieces:
             known = [keep.get(key) for key in self.keys]
         self.results: list[Any] = [None] * len(self.handles) if known is None else known
         self.left = [i for i in range(len(self.handles)) if known is None or known[i] is None]
-        self.done = len(self.handles) - len(self.left)
+        self.done, self.enough = len(self.handles) - len(self.left), False
         if self.done and note is not None:
             note(self.done, len(self.handles))
 
     def finish(self, i: int, result: Any) -> None:
-        """One more is finished: written down, and told."""
+        """One more is finished: written down, and told; ``enough`` if whoever is told wants no more."""
         self.results[i] = result
         self.done += 1
         if self.keep is not None and self.keys is not None:
             self.keep.put(self.keys[i], result)
-        if self.note is not None:
-            self.note(self.done, len(self.handles))
+        if self.note is not None and self.note(self.done, len(self.handles)) is False:
+            self.enough = True
 
     def name(self, i: int) -> str:
         """What a piece is called in a message: by itself if it can say so, else by its number."""

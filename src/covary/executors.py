@@ -60,7 +60,7 @@ class Serial:
         common
             What is the same for all of them.
         note
-            Called with (finished, in all) after each.
+            Called with (finished, in all) after each. If it returns False, what is not finished is left, as None.
         keep, keys
             A ledger and one key for each handle: what the ledger has is not computed again, what is finished is put there
             at once.
@@ -69,6 +69,8 @@ class Serial:
         for i in pieces.left:
             handle = pieces.handles[i]
             pieces.finish(i, function(handle.here() if isinstance(handle, Held) else handle, *common))
+            if pieces.enough:
+                break
         return pieces.results
 
     def release(self, handles: Sequence[Any]) -> None:
@@ -206,9 +208,8 @@ class Dask:
             run = _dask("_dealing").Run(self._open(), pieces, function, common, timeout=self._timeout)
             try:
                 run.all()
-            except BaseException:
+            finally:
                 run.cancel()
-                raise
         return pieces.results
 
     def release(self, handles: Sequence[Any]) -> None:

@@ -177,12 +177,9 @@ class Posterior:
                     factor, unsure = self.scale.left_out(self.data.X)
                     y = Mixed(mean, factor * own, None, unsure)
                 return LeftOut(mean, variance, y.log_prob(self.data.y), y)
-            marginal, tau = factor.variance(), np.asarray(factor.spread)
-            precise = 1 / marginal - tau
+            mean, precise = cavities(self)
             if (precise <= 0).any():
                 raise fail(who, "some rows have no proper cavity", "cross-validate with covary.metrics instead")
-            mean = (factor.mean(self.solved.shift) / marginal - self.solved.shift) / precise
-            mean = mean + self.model.mean.evaluate(self.data.X)
             log_z = likelihood.tilted(self.data.y, mean, 1 / precise, self.data.weight).log_z
         return LeftOut(mean, 1 / precise, log_z)
 
@@ -344,6 +341,14 @@ class Posterior:
         mean, (factor, unsure) = self.mean(X), self.scale.at(inputs)
         h = np.sqrt(unsure) * rng.standard_normal(drawn.shape) - unsure / 2
         return mean + np.sqrt(factor * np.exp(h)) * (drawn - mean)
+
+
+def cavities(post: Posterior) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and precision of f at every row with its own site taken out (R&W, eq. 3.56); improper where that is not positive."""
+    shift, marginal = post.solved.shift, post.factor.variance()
+    precise = 1 / marginal - np.asarray(post.factor.spread)
+    mean = (post.factor.mean(shift) / marginal - shift) / precise
+    return mean + post.model.mean.evaluate(post.data.X), precise
 
 
 def square_root(C: np.ndarray) -> np.ndarray:

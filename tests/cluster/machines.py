@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
+PATH = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))  # processes run what the tests run
 ONE = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NPROC"), "1")
 
 
@@ -35,7 +36,7 @@ class Cluster:
 
     def _process(self, program: str, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"distributed.cli.{program}", "--host", "127.0.0.1", *arguments]
-        found = {**os.environ, **ONE, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(TESTS), **(env or {})}
+        found = {**os.environ, **ONE, "JAX_PLATFORMS": "cpu", "PYTHONPATH": PATH, **(env or {})}
         with open(self.folder / "log.txt", "ab") as log:
             return subprocess.Popen(command, env=found, cwd=self.folder, stdout=log, stderr=log)
 

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cluster.machines import TESTS, Cluster, until
+from cluster.machines import PATH, Cluster, until
 from covary import GPRegressor
 from covary.committee import Committee, Parquet
 from covary.executors import Dask
@@ -113,7 +113,7 @@ def test_a_client_killed_and_started_again_goes_on(
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     command = [sys.executable, str(script), str(table), cluster.address, str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": str(TESTS)}
+    env = {**os.environ, "PYTHONPATH": PATH}
     with subprocess.Popen([*command, "2"], env=env, stdout=subprocess.PIPE, text=True) as first:
         until(lambda: "evaluation 2" in first.stdout.readline(), 120)  # type: ignore[union-attr]
         first.send_signal(signal.SIGKILL)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from cluster import pieces
-from cluster.machines import TESTS, Cluster, until
+from cluster.machines import PATH, TESTS, Cluster, until
 from covary._checks import CovaryError
 from covary.committee.ledger import Ledger
 from covary.committee.shuffle import load, spread
@@ -136,7 +136,7 @@ def test_a_client_that_was_killed_goes_on_where_it_was(
     for log in (first, second):
         log.mkdir()
     run = [sys.executable, "-c", CLIENT, cluster.address, str(kept)]
-    client = subprocess.Popen([*run, str(first)], env={**os.environ, "PYTHONPATH": str(TESTS), "JAX_PLATFORMS": "cpu"})
+    client = subprocess.Popen([*run, str(first)], env={**os.environ, "PYTHONPATH": PATH, "JAX_PLATFORMS": "cpu"})
     until(lambda: kept.is_dir() and len(list(kept.glob("*.npz"))) >= 7)
     client.kill()
     client.wait()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,12 @@ def test_rows_of_one_value_stay_together() -> None:
     assert parts("column:city", x, 3, names=["city", "age"])[1][0].tolist() == rows[0].tolist()
 
 
+def test_rows_of_one_value_stay_together_however_many_they_are() -> None:
+    x = np.stack([np.r_[np.zeros(200), 1, 2, 3].astype(float), RNG.normal(size=203)], axis=1)
+    rows = parts("column:0", x, 3)[1]
+    assert [len(r) for r in rows] == [200, 1, 2]
+
+
 def test_equal_rows_and_wild_columns_are_parted_all_the_same() -> None:
     for x in (np.zeros((50, 1)), np.repeat(RNG.normal(size=(5, 2)), 20, axis=0)):
         rows = parts("kd_tree", x, 4)[1]
@@ -119,6 +126,33 @@ def test_a_fit_is_saved_loaded_pickled_and_cloned(committee: Committee, tmp_path
     model.update(NEW[:5], truth[:5])
     assert model.posterior_.bound.rows == 245
     assert np.abs(model.predict(NEW[:5]) - truth[:5]).mean() < np.abs(before[:5] - truth[:5]).mean() + 0.05
+
+
+@pytest.mark.parametrize("rule", ["rbcm", "nearest"])
+def test_experts_keep_their_own_hyperparameters_when_rows_are_added(rule: str, tmp_path: Path) -> None:
+    committee = Committee(4, rule=rule, learning="independent", partition="kd_tree")
+    model = GPRegressor("1.0 * Matern52()", method=committee, n_restarts=0, random_state=0).fit(X, Y)
+    own = {k: float(m.likelihood.variance) for k, m in model.posterior_.bound.models.items()}
+    before, far = model.predict(NEW), np.array([[30.0, 30.0], [X[0, 0], X[0, 1]]])
+    model.update(far, [3.0, Y[0]])  # one of them is there already
+    bound = model.posterior_.bound
+    assert {k: float(m.likelihood.variance) for k, m in bound.models.items()} == own
+    assert bound.rows == 241
+    np.testing.assert_allclose(model.predict(NEW), before, atol=0.02)
+    assert model.predict(far)[0] == pytest.approx(3.0, abs=0.3)
+    model.save(tmp_path / "m.covary")
+    np.testing.assert_array_equal(covary.load(tmp_path / "m.covary").predict(NEW), model.predict(NEW))
+
+
+def test_several_outputs_are_reported_saved_and_predicted(tmp_path: Path) -> None:
+    model = GPRegressor("1.0 * Matern52()", method=Committee(3), n_restarts=0, random_state=0)
+    model.fit(X, np.stack([Y, 1 - Y], axis=1))
+    mean, std = model.predict(NEW, return_std=True)
+    np.testing.assert_allclose(mean.sum(1), 1.0, atol=1e-3)
+    np.testing.assert_allclose(std[:, 0], std[:, 1])
+    model.report(tmp_path / "report.html")
+    model.save(tmp_path / "m.covary")
+    np.testing.assert_array_equal(covary.load(tmp_path / "m.covary").predict(NEW), mean)
 
 
 def test_classes_and_counts(tmp_path: Path) -> None:
@@ -214,6 +248,49 @@ def test_a_search_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
         learn(model, Data(X, Y + 1), gram=committee, checkpoint=tmp_path / "left")
 
 
+class Hands:
+    """Ctrl-C, once, when some expert begins."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+        from covary.committee import expert
+
+        self.real, self.at, self.begun = expert.learn, at, 0
+        monkeypatch.setattr(expert, "learn", self)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        self.begun += 1
+        if self.begun == self.at:
+            signal.raise_signal(signal.SIGINT)
+        return self.real(*args, **options)
+
+
+def test_ctrl_c_ends_the_search_of_all_experts_not_of_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("covary.committee.experts.TOGETHER", 40)  # so that groups are small
+    model, data = Model(GP("1.0 * Matern52()"), likelihood=Gaussian(0.1)), Data(X, Y)
+    committee = Committee(8, rule="rbcm", partition="random", learning="independent")
+    hands = Hands(monkeypatch, 3)
+    before = signal.getsignal(signal.SIGINT)
+    fit = learn(model, data, gram=committee, checkpoint=tmp_path / "kept")
+    assert signal.getsignal(signal.SIGINT) is before
+    assert (fit.status, hands.begun) == ("interrupted", 3)
+    post = condition(fit, data, gram=committee)
+    assert len({float(m.likelihood.variance) for m in post.bound.models.values()}) == 4  # three of their own, the sample's
+    assert np.isfinite(post.predict(NEW).f.variance).all()
+    again = learn(model, data, gram=committee, checkpoint=tmp_path / "kept")  # goes on from there
+    assert again.status == "converged"
+    assert hands.begun == 3 + 5  # what was finished is not done again
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("learning", ["levels", "full", "stochastic", "independent"])
+def test_a_search_that_is_out_of_time_ends_on_its_sample(learning: str) -> None:
+    committee, x = Committee(4, rule="rbcm", learning=learning), np.tile(X, (3, 1)) + np.repeat([[0.0], [9.0], [18.0]], 240, 0)
+    model = GPRegressor("1.0 * Matern52()", method=committee, n_restarts=0, max_time=1e-9).fit(x, np.tile(Y, 3))
+    assert model.learned_.status == "out of time"
+    assert "out of time" in str(model.summary())
+    assert np.isfinite(model.predict(NEW, return_std=True)[1]).all()
+
+
 # tables on disk ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("partition", ["kd_tree", "random", "arrival"])
 def test_a_table_on_disk_is_the_same_committee(partition: str, tmp_path: Path) -> None:
@@ -265,6 +342,7 @@ def test_small_tables_are_read_whole(tmp_path: Path) -> None:
         (Committee(2.5), "experts is 2.5"),
         (Committee(500), "500 experts for 240 rows; ask for no more experts than rows"),
         (Committee(3, rule="vote"), "rule is 'vote'; choose one of 'poe', 'gpoe', 'bcm', 'rbcm', 'grbcm', 'nearest'"),
+        (Committee(3, rule=GPoE("evenly")), "the weights of GPoE are 'evenly'; choose 'equal' or 'entropy'"),
         (Committee(3, partition="heaps"), "partition is 'heaps'; choose one of"),
         (Committee(3, partition="column:7"), "partition is 'column:7'; name one that is there"),
         (Committee(3, learning="fast"), "learning is 'fast'; choose one of 'levels', 'full', 'stochastic', 'independent'"),
@@ -278,6 +356,12 @@ def test_bad_settings_are_refused_before_any_work(committee: Committee, words: s
     with pytest.raises(CovaryError) as caught:
         GPRegressor(method=committee).fit(X, Y)
     assert words in str(caught.value)
+
+
+def test_local_errors_are_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covary.committee.settings.Committee.learn", lambda *_, **__: pytest.fail("work began"))
+    with pytest.raises(CovaryError, match="local_errors is True with a committee of experts"):
+        GPRegressor(method=Committee(3), local_errors=True).fit(X, Y)
 
 
 def test_models_that_experts_cannot_share_are_refused() -> None:

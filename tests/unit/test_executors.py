@@ -61,6 +61,12 @@ def test_progress_is_told_after_each() -> None:
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_work_ends_when_whoever_is_told_has_enough() -> None:
+    seen: list[int] = []
+    found = Serial().map(lambda v: seen.append(v) or v + 1, [1, 2, 3, 4], note=lambda done, _: done < 2)
+    assert (found, seen) == ([2, 3, None, None], [1, 2])
+
+
 def test_an_error_is_raised_as_it_is_and_what_was_finished_is_kept(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "kept", "p")
     rows = [np.ones(n) for n in (2, 13, 3)]

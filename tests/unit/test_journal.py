@@ -140,3 +140,19 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
     assert rest == "interrupted True\n", error
     assert process.returncode == 0
     assert time.monotonic() - began < 20
+
+
+def test_ctrl_c_ends_a_search_within_a_search_and_the_second_time_is_ordinary() -> None:
+    from covary.optimise.clock import Clock, interruptible
+
+    before, outer, inner = signal.getsignal(signal.SIGINT), Clock(), Clock()
+    with interruptible(outer):
+        with interruptible(Clock()):
+            pass  # one that was over before
+        assert not outer.interrupted
+        with interruptible(inner):
+            signal.raise_signal(signal.SIGINT)
+        assert (inner.interrupted, outer.interrupted) == (True, True)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before

@@ -258,3 +258,84 @@ def test_what_cannot_be_predicted_is_said_and_nothing_is_written(saved: Path, ne
         GPRegressor("Matern52()", fixed=("*",)).fit([[0.0], [1.0]], [0.0, 1.0]).predict_table(new, out, executor="serial")
     assert not out.exists()
     assert not list(tmp_path.glob(".*"))
+
+
+# what experts on disk would not see, or would see wrongly ------------------------------------------------------------------
+def test_what_goes_by_rows_is_refused_with_a_table(table: Path) -> None:
+    ones = np.ones(360)
+    for name in ("sample_weight", "noise_variance", "size"):
+        with pytest.raises(CovaryError, match=f"{name} is given with a table on disk; leave it out"):
+            GPRegressor(method=Committee(4, partition="kd_tree")).fit(Parquet(table, columns=["a", "y"]), "y", **{name: ones})
+
+
+def test_a_name_alone_is_no_table(table: Path) -> None:
+    for name in (table, str(table)):
+        with pytest.raises(CovaryError, match=r"GPRegressor: X is '.*parts'; give rows of numbers, or Parquet\(\.\.\.\)"):
+            GPRegressor().fit(name, "y")
+
+
+def test_an_infinite_target_is_refused_wherever_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "SAMPLE", 20)
+    monkeypatch.setattr(tables, "EACH", 1)
+    cells = frame()[["a", "y"]]
+    cells.loc[311, "y"] = np.inf  # not in the sample
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=40)
+    for partition in ("kd_tree", "arrival"):
+        model = GPRegressor(method=Committee(4, rule="rbcm", partition=partition), missing="drop", random_state=0)
+        with pytest.raises(CovaryError, match="the target 'y' is infinite in 1 rows of row group 7"):
+            model.fit(Parquet(tmp_path / "t.parquet"), "y")
+
+
+def test_rows_of_another_fit_in_the_same_folder_are_noticed(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covary.committee.bound.KEPT", 0.0)  # experts read their rows whenever they are asked
+    first = fitted(table, tmp_path / "rows", rule="rbcm")
+    said = first.predict(frame(5, 1))
+    again = fitted(table, tmp_path / "rows", rule="bcm")  # the same rows for everybody: nothing is lost
+    np.testing.assert_array_equal(first.predict(frame(5, 1)), said)
+    other = fitted(table, tmp_path / "rows", rule="rbcm", partition="random")
+    assert np.isfinite(other.predict(frame(5, 1))).all()
+    for model in (first, again):
+        with pytest.raises(CovaryError, match="are now those of another fit; give every model a folder of its own"):
+            model.predict(frame(5, 1))
+
+
+def test_a_folder_that_cannot_be_is_said(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CovaryError, match="for sorted rows cannot be made"):
+        fitted(table, tmp_path / "file" / "rows")
+
+
+def test_a_table_that_changed_outside_the_sample_is_another_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from covary.committee import learning
+
+    def dying(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    path, real = tmp_path / "t.parquet", learning.evidence
+    frame().to_parquet(path)
+    options: dict[str, Any] = {"n_restarts": 0, "random_state": 0, "checkpoint": str(tmp_path / "kept")}
+    model = GPRegressor("1.0 * Matern52()", method=Committee(4, partition="kd_tree"), **options)
+    monkeypatch.setattr(learning, "evidence", dying)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(Parquet(path, columns=["a", "y"]), "y")
+    monkeypatch.setattr(learning, "evidence", real)
+    monkeypatch.setattr(Parquet, "state", lambda _: (("t.parquet", 1, 1),))  # rows the sample has not seen
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        model.fit(Parquet(path, columns=["a", "y"]), "y")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_of_a_few_rows(seed: int, tmp_path: Path) -> None:
+    """So few that nobody, or everybody, may be drawn for the rows that all share."""
+    cells = frame(6, seed)
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=2)
+    for rule in ("grbcm", "rbcm", "nearest"):
+        method = Committee(3, rule=rule, partition="kd_tree")
+        model = GPRegressor("1.0 * Matern52()", method=method, n_restarts=0, random_state=seed, fixed=("kernel.*",))
+        model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "y"]), "y")
+        assert model.posterior_.bound.rows == 6
+        mean, std = model.predict(cells[["a", "b"]], return_std=True)
+        assert np.isfinite(mean).all()
+        assert (std > 0).all()

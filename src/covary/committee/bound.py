@@ -12,7 +12,7 @@ from covary._memory import free_memory
 from covary.committee.expert import Asked, Call, Recipe, called, expert, freshly, heights, joints, nearest, opinions, prior
 from covary.committee.experts import Experts
 from covary.committee.held import Held
-from covary.committee.rules import BCM, AbstractRule, GPoE, PoE, Sums, joint_bcm
+from covary.committee.rules import BCM, LEAST, NOTHING, RBCM, AbstractRule, GPoE, PoE, Sums, for_outputs, joint_bcm
 from covary.data import Data, Inputs
 from covary.gram.base import AbstractBound
 from covary.prediction import Spread
@@ -89,6 +89,7 @@ class CommitteeBound(AbstractBound):
         self.kernels = model.prior.kernels
         self.common = None if shared is None else expert(shared, model, recipe, None)
         self._seats: Held | None = None
+        self._output: int | None = None
 
     @property
     def rows(self) -> int:
@@ -121,22 +122,31 @@ class CommitteeBound(AbstractBound):
         other.held, other._seats = self.held.on(executor), None
         return other
 
-    def ask(self, function: Any, *arguments: Any, note: Any = None, wanted: Any = None) -> list[Any]:
+    def only(self, output: int) -> CommitteeBound:
+        """The same experts, asked for one of several outputs."""
+        other = copy(self)
+        other._output = output
+        return other
+
+    def ask(self, function: Any, *arguments: Any, wanted: Any = None, note: Any = None) -> list[Any]:
         """A function of every group of experts, in their order. They keep their seats where that fits into memory.
 
         ``wanted``: the numbers of the experts that are needed, if not all are; groups without any are left out.
         """
-        held = self.held
-        which = None
+        held, which = self.held, None
         if wanted is not None:
             which = [i for i, item in enumerate(held.items) if not wanted.isdisjoint(item.numbers)]
         if self._seats is None:
+            calls = [Call(held.load, item, self._models(item), self.recipe, self.shared) for item in held.items]
             if 8 * held.experts * self.size**2 > KEPT * free_memory() * (1 if held.executor.workers == 1 else 2):
-                common = self.models, self.recipe, self.shared, wanted
-                return held.map(freshly, function, *common, *arguments, note=note, which=which)
-            calls = [Call(held.load, item, self.models, self.recipe, self.shared) for item in held.items]
+                some = calls if which is None else [calls[i] for i in which]
+                return held.executor.map(freshly, some, wanted, function, *arguments, note=note)
             self._seats = Held(held.executor, called, calls, held.rows, held.experts)
-        return self._seats.map(function, *arguments, note=note, which=which)
+        return self._seats.map(function, *arguments, which=which, note=note)
+
+    def _models(self, item: Any) -> Any:
+        """The model of all experts, or those that the experts of a group have for themselves."""
+        return {k: self.models[k] for k in item.numbers} if isinstance(self.models, dict) else self.models
 
     @property
     def some(self) -> bool:
@@ -151,7 +161,7 @@ class CommitteeBound(AbstractBound):
     def asked(self, X: Inputs) -> Asked:
         """Who is asked about every input."""
         if not self._placed:
-            return Asked()
+            return Asked(first=self.settled.numbers()[0])
         count = self.nearest if self.some else 1
         return Asked(self.settled.near(np.asarray(X.x, np.float64), self.X, count), not self.some)
 
@@ -178,17 +188,19 @@ class CommitteeBound(AbstractBound):
             said = self.common.latent(X)
         else:
             said = self.rule.verdict(self.opinions(X))
-        base = prior(self.model, X)
-        return said.mean - base.mean, said.variance if variance else None
+        mean = said.mean - for_outputs(prior(self.model, X).mean, said.mean)
+        mean = mean if self._output is None else mean[:, self._output]
+        return mean.astype(X.x.dtype), said.variance.astype(X.x.dtype) if variance else None
 
     def _nearest(self, X: Inputs) -> Spread:
         """Every new input answered by the expert in whose part it lies."""
         whose = self.settled.splitter.assign(np.asarray(X.x, np.float64))
+        found = [part for group in self.ask(nearest, X, whose, wanted=frozenset(whose.tolist())) for part in group]
         base = prior(self.model, X)  # what is said where nobody is
-        mean, variance = np.array(base.mean), np.array(base.variance)
-        for group in self.ask(nearest, X, whose):
-            for rows, means, variances in group:
-                mean[rows], variance[rows] = means, variances
+        outputs = found[0][1].shape[1:] if found else base.mean.shape[1:]
+        mean, variance = np.array(for_outputs(base.mean, np.empty((X.rows, *outputs)))), np.array(base.variance)
+        for rows, means, variances in found:
+            mean[rows], variance[rows] = means, variances
         return Spread(mean, variance)
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
@@ -197,21 +209,21 @@ class CommitteeBound(AbstractBound):
             what = "different experts are asked about different inputs, and say nothing of several inputs jointly"
             raise fail("Committee", what, "use nearest=None, or ask for variances")
         simple = isinstance(self.rule, PoE | BCM) or (isinstance(self.rule, GPoE) and self.rule.weights == "equal")
-        if self.experts > 1 and (not simple or isinstance(self.models, dict)):
+        if isinstance(self.rule, RBCM) or (self.experts > 1 and (not simple or isinstance(self.models, dict))):
             name = type(self.rule).__name__
             what = "experts with hyperparameters of their own have no common prior"
             what = what if simple else f"{name} says nothing of several inputs jointly"
             raise fail("Committee", what, "use rule='bcm' with shared hyperparameters, or ask for variances")
-        found = [part for group in self.ask(joints, X) for part in group]
-        means, covariances = np.stack([m for m, _ in found]), np.stack([c for _, c in found])
-        if len(found) == 1:
+        covariances = [part for group in self.ask(joints, X) for part in group]
+        if len(covariances) == 1:
             return covariances[0]
-        model = self.model
-        K = model.kernel.gram(X)
+        K = self.model.kernel.gram(X)
         if isinstance(self.rule, BCM):
-            both = joint_bcm(means, covariances, model.mean.evaluate(X), K)
+            nought = np.zeros(X.rows)  # the covariance does not depend on the means
+            both = joint_bcm(np.stack([nought] * len(covariances)), np.stack(covariances), nought, K)
             assert both.covariance is not None
             return both.covariance
-        scale = 1.0 if isinstance(self.rule, PoE) else 1 / len(found)
-        precision = scale * sum(np.linalg.inv(C + 1e-12 * np.diag(np.diagonal(K))) for C in covariances)
+        scale = 1.0 if isinstance(self.rule, PoE) else 1 / len(covariances)
+        floor = np.diag(LEAST * np.maximum(np.diagonal(K), NOTHING))
+        precision = scale * sum(np.linalg.inv(C + floor) for C in covariances)
         return np.linalg.inv(precision)

@@ -20,7 +20,7 @@ from covary.data import Data, Inputs
 from covary.inference.condition import condition
 from covary.kernels import tiles
 from covary.parameters import Packing
-from covary.posterior import Posterior
+from covary.posterior import Posterior, cavities
 from covary.prediction import Spread
 from covary.selection.learn import learn
 from covary.selection.objectives import log_evidence_and_grad
@@ -41,6 +41,16 @@ class Group:
 
     numbers: tuple[int, ...]
     rows: tuple[Data, ...]
+
+    def __str__(self) -> str:
+        first, last = self.numbers[0], self.numbers[-1]
+        which = f"expert {first}" if first == last else f"the experts {first} to {last}"
+        return f"{which} ({sum(data.rows for data in self.rows):,} rows)"
+
+    def only(self, wanted: Any) -> Group:
+        """Those experts of the group whose numbers are among these."""
+        some = [i for i, number in enumerate(self.numbers) if number in wanted]
+        return Group(tuple(self.numbers[i] for i in some), tuple(self.rows[i] for i in some))
 
 
 def same(group: Any) -> Any:
@@ -69,11 +79,12 @@ def evidence(group: Group, packing: Packing, recipe: Recipe, theta: np.ndarray) 
     return float(value), slope
 
 
-def slopes(group: Group, model: Any, recipe: Recipe) -> tuple[float, Any]:
-    """The same in the model's shape."""
+def slopes(group: Group, model: Any, recipe: Recipe, shared: Data | None) -> tuple[float, Any]:
+    """The same in the model's shape, with the rows that all experts share among those of each."""
     total: Any = None
     with one_thread():
-        for data in group.rows:
+        for own in group.rows:
+            data = own if shared is None else shared.join(own)
             value, gradient = log_evidence_and_grad(model, data, inference=recipe.inference, gram=recipe.gram)
             total = (value, gradient) if total is None else (total[0] + value, add(total[1], gradient))
     return total
@@ -82,6 +93,11 @@ def slopes(group: Group, model: Any, recipe: Recipe) -> tuple[float, Any]:
 def add(a: Any, b: Any) -> Any:
     """Two gradients of a model's shape, added up."""
     return jax.tree_util.tree_map(np.add, a, b)
+
+
+def times(factor: float, gradient: Any) -> Any:
+    """A gradient of a model's shape, so many times."""
+    return jax.tree_util.tree_map(lambda g: factor * np.asarray(g), gradient)
 
 
 def expert(data: Data, model: Any, recipe: Recipe, shared: Data | None) -> Posterior:
@@ -124,12 +140,10 @@ def called(call: Call) -> list[Seat]:
     return seated(call.load(call.item), call.models, call.recipe, call.shared)
 
 
-def freshly(group: Group, function: Any, models: Any, recipe: Recipe, shared: Data | None, wanted: Any, *arguments: Any) -> Any:
-    """A function of a group that is seated for this once; of those who are wanted, if not all of them are."""
-    if wanted is not None:
-        some = [i for i, number in enumerate(group.numbers) if number in wanted]
-        group = Group(tuple(group.numbers[i] for i in some), tuple(group.rows[i] for i in some))
-    return function(seated(group, models, recipe, shared), *arguments)
+def freshly(call: Call, wanted: Any, function: Any, *arguments: Any) -> Any:
+    """A function of a group that is seated for this once, its rows read for it and forgotten; of those who are ``wanted``."""
+    group = call.load(call.item)
+    return function(seated(group if wanted is None else group.only(wanted), call.models, call.recipe, call.shared), *arguments)
 
 
 # what experts are asked ---------------------------------------------------------------------------------------------------
@@ -148,15 +162,18 @@ class Asked:
         The experts nearest to every input, the nearest first (m, J); None where none is nearer than another.
     everyone
         Whether all experts are asked, or those J.
+    first
+        Who goes first where none is nearer than another.
     """
 
     near: np.ndarray | None = None
     everyone: bool = True
+    first: int = 0
 
     def of(self, number: int) -> tuple[np.ndarray | None, Any]:
         """The inputs about which an expert is asked, None for all of them, and whether it goes first there."""
         if self.near is None:
-            return None, number == 0
+            return None, number == self.first
         if self.everyone:
             return None, self.near[:, 0] == number
         rows = np.flatnonzero((self.near == number).any(1))
@@ -201,10 +218,10 @@ def nearest(seats: list[Seat], X: Inputs, whose: np.ndarray) -> list[Any]:
     return out
 
 
-def joints(seats: list[Seat], X: Inputs) -> list[Any]:
-    """Mean and joint covariance of new inputs, of every expert."""
+def joints(seats: list[Seat], X: Inputs) -> list[np.ndarray]:
+    """The joint covariance of new inputs, of every expert."""
     with one_thread():
-        return [(seat.post.mean(X), seat.post.covariance(X)) for seat in seats]
+        return [seat.post.covariance(X) for seat in seats]
 
 
 def without(
@@ -225,7 +242,7 @@ def without(
             if not len(rows):
                 continue
             post, here = seat.post, X.take(rows)
-            left = post.leave_one_out()
+            left = left_alone(post)
             alone = Spread(left.mean[place[rows]], left.variance[place[rows]])
             own = prior(post.model, here) if start is None else Spread(start.mean[rows], start.variance[rows])
             opinions = rule.opinion(alone, own, first), rule.opinion(post.latent(here), own, first)
@@ -233,13 +250,21 @@ def without(
     return out
 
 
-def learned(group: Group, model: Any, recipe: Recipe, priors: Any, restarts: int, key: int) -> list[Any]:
+def left_alone(post: Posterior) -> Spread:
+    """What an expert says of each of its rows without having seen it (R&W, eqs. 5.12, 3.56); NaN where it cannot say."""
+    if post.factor.observed:
+        left = post.leave_one_out()
+        return Spread(left.mean, left.variance)
+    with precision(post.data.dtype):
+        mean, precise = cavities(post)
+    return Spread(np.where(precise > 0, mean, np.nan), 1 / np.where(precise > 0, precise, np.nan))
+
+
+def learned(group: Group, model: Any, recipe: Recipe, priors: Any, max_time: float | None, key: int) -> list[Any]:
     """Hyperparameters of its own for every expert: (vector, log evidence plus priors, how the search ended)."""
+    given: Any = {"inference": recipe.inference, "gram": recipe.gram, "priors": priors, "max_time": max_time, "key": key}
     with one_thread():
-        found = [
-            learn(model, data, inference=recipe.inference, gram=recipe.gram, priors=priors, n_restarts=restarts, key=key)
-            for data in group.rows
-        ]
+        found = [learn(model, data, **given, n_restarts=0) for data in group.rows]
     return [(fit.theta, fit.value, fit.status) for fit in found]
 
 

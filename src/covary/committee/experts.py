@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import pickle
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,6 +111,11 @@ class Table:
     def _reading(self) -> dict[str, Any]:
         return {"target": self.target, "encode": self.encode, "missing": self.missing, "label": self.label}
 
+    def _mark(self, splitter: Any) -> str:
+        """A name of these rows parted like this: another table, or other parts, have another."""
+        what = splitter, self.source.names, self.target, self.missing, self.source.state()
+        return hashlib.sha256(pickle.dumps(what)).hexdigest()[:32]
+
     def survey(self, executor: Any, experts: int, note: Any = None) -> None:
         """Look at all rows once, for gaps, strange values and too few of them: quick beside what follows, and before it."""
         survey(executor, self.source, experts=experts, note=note, **self._reading)
@@ -128,6 +135,7 @@ class Table:
             experts=experts,
             folder=self.folder,
             per_batch=max(1, together(self.rows) // mean),
+            mark=self._mark(splitter),
             note=note,
             **self._reading,
         )
@@ -152,24 +160,28 @@ class WithCommon:
 
 @dataclass(frozen=True)
 class Dealt:
-    """Rows on disk: groups of experts by description, and the description of the rows they share."""
+    """Rows on disk: groups of experts by description, and the description of the rows they share.
+
+    ``shift`` is 1 where expert 0 was to have those rows, and the committee counts the others from there.
+    """
 
     batches: tuple[Batch, ...] = field(repr=False)
     first: Batch | None = field(default=None, repr=False)
     splitter: Any = field(default=None, repr=False)
     merge: bool = True
     left_out: dict[str, int] = field(default_factory=dict)
+    shift: int = 0
 
     @staticmethod
     def of(batches: list[Batch], shared: bool, splitter: Any, merge: bool, left_out: dict[str, int]) -> Dealt:
-        """From batches in which expert 0 has the rows that all share, if they do."""
-        if not shared:
-            return Dealt(tuple(batches), None, splitter, merge, left_out)
+        """From batches in which expert 0 has the rows that all share, if they do and any were drawn."""
+        if not shared or batches[0].experts[0] != 0:
+            return Dealt(tuple(batches), None, splitter, merge, left_out, int(shared))
         head, rest = batches[0], batches[1:]
         first = replace(head, experts=head.experts[:1], rows=head.rows[:1])
         if len(head.experts) > 1:
             rest.insert(0, replace(head, experts=head.experts[1:], rows=head.rows[1:]))
-        return Dealt(tuple(rest), first, splitter, merge, left_out)
+        return Dealt(tuple(rest), first, splitter, merge, left_out, 1)
 
     @property
     def count(self) -> int:
@@ -178,8 +190,7 @@ class Dealt:
 
     def numbers(self) -> list[int]:
         """The experts that have rows."""
-        shift = 0 if self.first is None else 1
-        return [number - shift for batch in self.batches for number in batch.experts]
+        return [number - self.shift for batch in self.batches for number in batch.experts]
 
     def near(self, x: np.ndarray, X: Inputs, count: int) -> np.ndarray:
         """So many experts for every row of x, the nearest first."""
@@ -197,8 +208,7 @@ class Dealt:
 
     def held(self, executor: Any, data: Data, ledger: Any = None, *, alone: bool = False) -> Held:
         """Every group of experts, ready to be worked on: the workers read the rows themselves."""
-        shift = 0 if self.first is None else 1
-        pieces = [Piece(batch, shift, self.merge) for batch in self.batches]
+        pieces = [Piece(batch, self.shift, self.merge) for batch in self.batches]
         if alone and self.first is not None:
             pieces.append(Piece(self.first, -self.count, self.merge))
         return Held(executor, collect, pieces, [sum(piece.batch.rows) for piece in pieces], self.count, ledger)
@@ -212,13 +222,13 @@ class Piece:
     shift: int
     merge: bool
 
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """The experts of the batch."""
-        return tuple(number - self.shift for number in self.batch.experts)
-
     def __str__(self) -> str:
         return str(self.batch)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The experts, as the committee counts them."""
+        return tuple(number - self.shift for number in self.batch.experts)
 
 
 def collect(piece: Piece) -> Group:

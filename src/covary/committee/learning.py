@@ -217,21 +217,35 @@ def _stochastic(
     return np.mean(past[count // 2 :], axis=0), -value, "converged"
 
 
-def independent(coarse: Learned, held: Held, recipe: Recipe, committee: Any, *, priors: Any, key: int) -> Learned:
+def independent(
+    coarse: Learned, held: Held, recipe: Recipe, committee: Any, *, priors: Any, max_time: float | None, key: int
+) -> Learned:
     """Hyperparameters of its own for every expert, from where the search on the sample ended (W, algorithm 2).
 
     Every expert then has a prior of its own, while every rule but a plain product divides by one that all have in common:
-    the precision of the prior is averaged over the experts (:class:`covary.committee.rules.Sums`).
+    the precision of the prior is averaged over the experts (:class:`covary.committee.rules.Sums`). Experts whose turn has not
+    come when the time is over, or the user says so, keep those of the sample.
     """
-    began = time.monotonic()
-    own = f"own-{fingerprint(coarse.theta)}"
-    groups = held.map(learned, coarse.model, recipe, priors, 0, key, key=own, note=counting("learning"))
-    found = [one for group in groups for one in group]
+    began, clock, count = time.monotonic(), Clock(max_time), counting("learning")
+    if clock.over() or any(start.status == "interrupted" for start in coarse.restarts):
+        return replace(coarse, gram=committee, recipe=committee.replace(settled=None))
+
+    def note(done: int, total: int) -> bool:
+        if count is not None:
+            count(done, total)
+        return not clock.over()
+
+    with interruptible(clock):
+        own = f"own-{fingerprint(coarse.theta)}"
+        groups = held.map(learned, coarse.model, recipe, priors, max_time, key, key=own, note=note)
+    late = [[(coarse.theta, 0.0, clock.status)] * len(numbers) for numbers in (item.numbers for item in held.items)]
+    found = [one for group, others in zip(groups, late, strict=True) for one in group or others]
     ends = {status for _, _, status in found}
+    some = f"{sum(s != 'converged' for _, _, s in found)} of {len(found)} not converged"
     return replace(
         coarse,
         value=float(sum(value for _, value, _ in found)),
-        status=ends.pop() if len(ends) == 1 else f"{sum(s != 'converged' for _, _, s in found)} of {len(found)} not converged",
+        status=clock.status if clock.over() else ends.pop() if len(ends) == 1 else some,
         seconds=coarse.seconds + time.monotonic() - began,
         start={"thetas": np.stack([theta for theta, _, _ in found])},
         gram=committee,

@@ -19,7 +19,7 @@ MOST = 1000  # rows that are left out
 
 
 def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndarray, Spread]:
-    """Some rows, drawn by a seed, and what all others say of the latent function there.
+    """Some rows, drawn by a seed, and what all others say of the latent function there; NaN where Laplace's method cannot say.
 
     Parameters
     ----------
@@ -49,9 +49,8 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
     rows = np.sort(rows)
     X = data.X.take(rows)
     start = None if bound.common is None else bound.common.latent(X)
-    local = bound.rule.local or (bound.held.experts == 1 and bound.common is None)
     asked = bound.asked(X)
-    total = None if local else bound.opinions(X)
+    total = None if bound.rule.local else bound.opinions(X)
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
     if total is not None:  # holds as it is where the expert that knows the row is not asked about it
         every = bound.rule.verdict(total)

@@ -193,15 +193,15 @@ def parts(
     kind, x, experts, unit, seed, names
         As in :func:`splitter`.
     even
-        Whether parts that came out more than twice as large as the mean are parted again; the partition then no longer
-        tells whose a new input is.
+        Whether parts that came out more than twice as large as the mean are parted again (not those of one column's values,
+        which stay together); the partition then no longer tells whose a new input is.
     """
     found = splitter(kind, x, experts, unit=unit, seed=seed, names=names)
     if found is None:
         return None, [np.asarray(p) for p in np.array_split(np.arange(len(x)), experts)]
     label = found.assign(x)
     rows = [np.flatnonzero(label == k) for k in range(found.experts)]
-    if found.local and even:
+    if found.local and even and not kind.startswith("column:"):
         return found, _evened(rows, np.asarray(x, np.float64))
     return found, rows
 

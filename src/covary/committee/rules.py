@@ -22,6 +22,7 @@ from covary._module import Module, static
 from covary.prediction import Spread
 
 LEAST = 1e-12  # of the variance before: what an expert that is certain is taken for
+NOTHING = 1e-200  # the variance of what was known from the start (a line at zero, a row without noise)
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,33 @@ def _inverse(variance: np.ndarray) -> np.ndarray:
 
 
 def _times(precision: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    return np.einsum("mij,mj->mi", precision, mean) if precision.ndim == 3 else precision * mean
+    return np.einsum("mij,mj->mi", precision, mean) if precision.ndim == 3 else _by(precision, mean) * mean
 
 
 def _by(weight: np.ndarray, like: np.ndarray) -> np.ndarray:
     """Weights per row, shaped to multiply something with more axes."""
     return weight.reshape(len(weight), *(1,) * (like.ndim - 1))
+
+
+def _raised(variance: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Variances no smaller than some; of a matrix those on its diagonal."""
+    if variance.ndim == 1:
+        return np.maximum(variance, least)
+    wanting = np.maximum(least - np.einsum("mii->mi", variance), 0.0)
+    return variance + wanting[:, :, None] * np.eye(variance.shape[-1])
+
+
+def _below_zero(gained: np.ndarray) -> np.ndarray:
+    """The negative part of numbers, or of symmetric matrices."""
+    if gained.ndim == 1:
+        return np.minimum(gained, 0.0)
+    values, vectors = np.linalg.eigh((gained + gained.transpose(0, 2, 1)) / 2)
+    return (vectors * np.minimum(values, 0.0)[:, None, :]) @ vectors.transpose(0, 2, 1)
+
+
+def for_outputs(mean: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """A mean per row, for each of several outputs where ``like`` has them."""
+    return mean if mean.ndim == like.ndim else np.broadcast_to(mean[:, None], like.shape)
 
 
 def _log_det(variance: np.ndarray) -> np.ndarray:
@@ -111,8 +133,11 @@ class AbstractRule(Module):
 
     def opinion(self, expert: Spread, start: Spread, first: Any = False) -> Sums:
         """What one expert adds to the sums, given what it started from."""
-        if expert.variance.ndim == 1:
-            expert = Spread(expert.mean, np.maximum(expert.variance, LEAST * start.variance))
+        variance = np.asarray(start.variance, np.float64)
+        before = variance if variance.ndim == 1 else np.einsum("mii->mi", variance)
+        least = np.maximum(before, NOTHING)
+        start = Spread(for_outputs(start.mean, expert.mean), _raised(variance, least))
+        expert = Spread(expert.mean, _raised(np.asarray(expert.variance, np.float64), LEAST * least))
         return opinion(expert, start, self.weight(expert, start, first))
 
     def verdict(self, sums: Sums) -> Spread:
@@ -122,11 +147,21 @@ class AbstractRule(Module):
         return Spread(_times(variance, shift), variance)
 
     def total(self, sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-        """The precision and the precision-weighted mean of all together (W, eqs. 1.56, 1.57; algorithm 2)."""
+        r"""The precision and the precision-weighted mean of all together (W, eqs. 1.56, 1.57; algorithm 2).
+
+        Experts that are less sure than what they started from (Laplace's method amid outliers, or where several rows are
+        shared) would take :math:`\sum_k\beta_k(\Lambda_0-\Lambda_k)` off, and with many of them leave less than nothing. Where
+        that sum is not positive its average is taken off instead, which leaves at least the experts' average precision.
+        """
         if not self.corrected:
             return sums.precision, sums.shift
-        base, shift = sums.base / _by(sums.experts, sums.base), sums.base_shift / _by(sums.experts, sums.base_shift)
-        return sums.precision + (base - sums.taken), sums.shift + (shift - sums.taken_shift)
+        base, start = sums.base / _by(sums.experts, sums.base), sums.base_shift / _by(sums.experts, sums.base_shift)
+        precision, shift = sums.precision + (base - sums.taken), sums.shift + (start - sums.taken_shift)
+        lost = _below_zero(sums.precision - sums.taken)
+        if not lost.any():
+            return precision, shift
+        back = _by(1 / np.maximum(sums.weight, 1.0) - 1, lost) * lost
+        return precision + back, shift + _times(back, _times(_inverse(sums.base), sums.base_shift))
 
 
 class PoE(AbstractRule):
@@ -228,6 +263,8 @@ RULES: dict[str, Any] = {"poe": PoE, "gpoe": GPoE, "bcm": BCM, "rbcm": RBCM, "gr
 
 def as_rule(value: Any, who: str = "Committee") -> AbstractRule:
     """A rule, or the rule of that name."""
+    if isinstance(value, GPoE) and value.weights not in ("equal", "entropy"):
+        raise fail(who, f"the weights of GPoE are {value.weights!r}", "choose 'equal' or 'entropy'")
     if isinstance(value, AbstractRule):
         return value
     if not isinstance(value, str) or value not in RULES:
@@ -286,13 +323,14 @@ def joint_bcm(means: np.ndarray, covariances: np.ndarray, prior_mean: np.ndarray
         The prior's mean (m,) and covariance (m, m) there.
     """
     M, m = means.shape
-    scale = np.sqrt(np.diagonal(prior))
+    scale = np.sqrt(np.maximum(np.diagonal(prior), NOTHING))
     floor = LEAST * np.eye(m)
     P0 = np.linalg.inv(prior / np.outer(scale, scale) + floor)
-    precision, shift = (1 - M) * P0, np.zeros(m)
+    gained, shift = -M * P0, np.zeros(m)
     for mean, covariance in zip(means, covariances, strict=True):
         P = np.linalg.inv(covariance / np.outer(scale, scale) + floor)
-        precision, shift = precision + P, shift + P @ ((mean - prior_mean) / scale)
+        gained, shift = gained + P, shift + P @ ((mean - prior_mean) / scale)
+    precision = P0 + gained + (1 / M - 1) * _below_zero(gained[None])[0]  # as in AbstractRule.total
     joint = np.linalg.inv((precision + precision.T) / 2)
     joint = (joint + joint.T) / 2 * np.outer(scale, scale)
     found = prior_mean + joint @ (shift / scale)

@@ -11,7 +11,7 @@ from covary._checks import fail
 from covary._memory import check_memory
 from covary._module import child, static
 from covary.committee.bound import CommitteeBound, CommitteeFactor
-from covary.committee.expert import Recipe, add, slopes
+from covary.committee.expert import Group, Recipe, add, slopes, times
 from covary.committee.experts import Experts
 from covary.committee.held import Held
 from covary.committee.learning import FEWEST, MOST, SAMPLE, independent, ledger_of, shared, start_on_sample
@@ -21,7 +21,7 @@ from covary.data import Data
 from covary.executors import as_executor
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
-from covary.gram.neighbours import column_scales
+from covary.gram.neighbours import column_scales, scaled
 from covary.inference.base import Solved
 from covary.inference.condition import dense_buffers
 from covary.inference.exact import residual
@@ -114,7 +114,7 @@ class Committee(AbstractGram):
         if experts is not None and (isinstance(experts, bool) or not isinstance(experts, int | np.integer) or experts < 1):
             raise fail("Committee", f"experts is {experts!r}", "give a whole number, one or more")
         if experts is not None and experts > rows:
-            raise fail("Committee", f"{experts:,} experts for {rows:,} rows", "ask for no more experts than rows")
+            raise fail("Committee", f"{experts:,} experts for {rows:,} rows", "ask for no more experts than rows that differ")
         if self.learning not in LEARNING:
             raise fail("Committee", f"learning is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}")
         if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
@@ -189,9 +189,9 @@ class Committee(AbstractGram):
         self.check(data.rows if self.table is None else self.table.rows)
         self.check_model(model, inference)
         arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
-        ledger, journal = ledger_of(
-            checkpoint, *arrays, model, inference, repr(self.replace(executor=None, table=None, folder=None, nearest=None)), key
-        )
+        files = None if self.table is None else self.table.source.state()
+        settings = repr(self.replace(executor=None, table=None, folder=None, nearest=None))
+        ledger, journal = ledger_of(checkpoint, *arrays, model, inference, settings, files, key)
         n = data.rows if self.table is None else self.table.rows
         if self.table is not None:
             self.table.survey(as_executor(self.executor), self.count(n), counting("looking at rows"))
@@ -203,12 +203,12 @@ class Committee(AbstractGram):
         settled.check_room(coarse.model, data)
         held = settled.held(data, ledger, alone=True)
         recipe = Recipe(inference, self.gram, coarse.objective.jitter)
+        left = None if max_time is None else max(max_time - coarse.seconds, 0.0)
         if self.learning == "independent":
-            done = independent(coarse, held, recipe, settled, priors=priors, key=key)
+            done = independent(coarse, held, recipe, settled, priors=priors, max_time=left, key=key)
         else:
-            left = None if max_time is None else max(max_time - coarse.seconds, 0.0)
             done = shared(coarse, held, recipe, settled, max_time=left, key=key)
-        if ledger is not None:
+        if ledger is not None and done.status not in ("interrupted", "out of time"):
             journal.unlink(missing_ok=True)
             ledger.clear()
         return done
@@ -226,9 +226,16 @@ class Committee(AbstractGram):
         return posterior(settled, inner, models, data, held, settled.settled.common(data), inference)
 
     def evidence(self, model: Any, data: Data, inference: Any) -> tuple[float, Any]:
-        """What ``log_evidence_and_grad`` returns for a committee: the sum over its experts, in the model's shape."""
+        """What ``log_evidence_and_grad`` returns for a committee: its posterior's, with the slopes in the model's shape."""
+        self.check_model(model, inference)
         settled, _ = self.prepare(model, data)
-        found = settled.held(data).map(slopes, model, Recipe(inference, self.gram))
+        recipe, common = Recipe(inference, self.gram), settled.settled.common(data)
+        held = settled.held(data)
+        found = held.map(slopes, model, recipe, common)
+        if common is not None:  # what all of them share is counted once
+            base, slope = slopes(Group((0,), (common,)), model, recipe, None)
+            others = sum(len(item.numbers) for item in held.items) - 1
+            found.append((-others * base, times(-others, slope)))
         total = found[0]
         for value, gradient in found[1:]:
             total = total[0] + value, add(total[1], gradient)
@@ -262,3 +269,35 @@ def posterior(
     sites = model.likelihood.sites(data) if gaussian else None
     shift = residual(model, data) if gaussian else np.zeros(data.rows)
     return Posterior(model, data, bound, Solved(CommitteeFactor(sites), shift, np.empty(0), float(value), status))
+
+
+def extended(post: Posterior, data: Data, committee: Committee) -> Posterior:
+    """The posterior of the same experts, each with its own hyperparameters, after rows were added to those they had.
+
+    A new row goes to the expert that has the row nearest to it, in length-scales; under the rule ``"nearest"`` to the one in
+    whose part it lies.
+
+    Parameters
+    ----------
+    post
+        What was believed before.
+    data
+        All rows, the old ones first.
+    committee
+        The settings.
+    """
+    from scipy.spatial import KDTree
+
+    bound, old = post.bound, post.data.rows
+    x, settled = np.asarray(data.X.x, np.float64), bound.settled
+    owner = np.empty(old, np.int64)
+    for number, mine in enumerate(settled.rows):
+        owner[mine] = number
+    near = scaled(x, column_scales(post.model.prior.kernels, data.X))
+    whose = owner[KDTree(near[:old]).query(near[old:])[1]]
+    if bound.rule.local:
+        part = settled.splitter.assign(x[old:])
+        whose = np.where(np.isin(part, owner), part, whose)
+    rows = [np.concatenate([mine, old + np.flatnonzero(whose == number)]) for number, mine in enumerate(settled.rows)]
+    grown = committee.replace(settled=Experts(rows, None, settled.splitter))
+    return posterior(grown, post.model, bound.models, data, grown.held(data), None, bound.recipe.inference)

@@ -39,7 +39,7 @@ class Reading:
 
     def usable(self, frame: Frame) -> tuple[np.ndarray, dict[str, int]]:
         """Which rows count; and how many have a gap, by column, the target's under its own name."""
-        observed = ~_gaps(frame[self.target])
+        observed = ~frame[self.target].isna().to_numpy(bool)  # an infinite one is no gap: it is refused
         keep, told = observed, {self.target: int((~observed).sum())}
         if self.missing != "keep":
             for name in self.inputs:
@@ -60,15 +60,17 @@ class Reading:
             except (TypeError, ValueError):
                 what = f"the target {self.target!r} holds {y.iloc[0]!r}, which is no number, in {chunk}"
                 raise fail("fit", what, "give numbers, or encode classes first") from None
+        if not np.isfinite(y).all():
+            what = f"the target {self.target!r} is infinite in {int((~np.isfinite(y)).sum())} rows of {chunk}"
+            raise fail("fit", what, "drop or fill these rows")
         x = np.asarray(self.encode(frame[list(self.inputs)]), np.float64)
         if x.ndim != 2 or len(x) != len(frame):
             raise fail("spread", f"encode gave shape {x.shape} for {len(frame)} rows", "return one row of numbers for each")
-        out = np.column_stack([x, y])
-        bad = ~np.isfinite(out).all(1)
+        bad = ~np.isfinite(x).all(1)
         if bad.any():
             what = f"{int(bad.sum())} rows of {chunk} are not finite once they are encoded"
             raise fail("fit", what, "drop or fill these rows")
-        return out
+        return np.column_stack([x, y])
 
 
 def _gaps(column: Any) -> np.ndarray:
@@ -82,16 +84,18 @@ def _gaps(column: Any) -> np.ndarray:
 # batches ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spool:
-    """Where sorted row groups lie: one file of numbers and one of offsets for each."""
+    """Where sorted row groups lie, one file each: where every expert begins, the numbers, and ``mark``, by which rows that
+    another fit has put into the same folder are told apart."""
 
     folder: str
     files: int
+    mark: str = ""
 
     def load(self, batch: Batch) -> list[Data]:
         first, last = batch.experts[0], batch.experts[-1] + 1
         parts: list[list[np.ndarray]] = [[] for _ in batch.experts]
         for number in range(self.files):
-            numbers, offsets = _spooled(self.folder, number)
+            numbers, offsets = _spooled(self.folder, number, self.mark)
             if not len(numbers):
                 continue
             low = offsets[first]
@@ -172,6 +176,7 @@ def spread(
     per_batch: int,
     missing: str = "refuse",
     label: Callable[[Any], np.ndarray] | None = None,
+    mark: str = "",
     note: Callable[[int, int], Any] | None = None,
 ) -> Batches:
     """Give every row of a table to an expert; what comes back are descriptions, a few numbers for each.
@@ -199,6 +204,8 @@ def spread(
         Rows with a gap in an input: ``"refuse"``, ``"drop"``, or ``"keep"`` (the encoding knows what to do).
     label
         Targets as numbers, where they are not.
+    mark
+        By which the files in the folder are known again.
     note
         Called with (finished, in all) after each row group.
     """
@@ -211,8 +218,12 @@ def spread(
         told = executor.map(_count, pieces, reading, note=note)
     else:
         place = Path(folder).resolve()
-        place.mkdir(parents=True, exist_ok=True)
-        told = executor.map(_sort, pieces, reading, splitter, experts, str(place), note=note)
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            what = f"the folder {str(folder)!r} for sorted rows cannot be made ({error.strerror})"
+            raise fail("fit", what, "choose another place") from None
+        told = executor.map(_sort, pieces, reading, splitter, experts, str(place), mark, note=note)
     left_out = _gaps_in_all(told, reading, source.rows)
     _enough(experts, sum(rows for rows, _ in told))
     if splitter is None:
@@ -220,7 +231,7 @@ def spread(
     else:
         files = [range(start, min(start + FILES, len(pieces))) for start in range(0, len(pieces), FILES)]
         rows = np.sum(executor.map(_sizes, files, str(place), experts), axis=0)
-        out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces)))
+        out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces), mark))
     out.left_out = left_out
     return out
 
@@ -337,7 +348,9 @@ def _look(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, in
     return int(keep.sum()), gaps
 
 
-def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str) -> tuple[int, dict[str, int]]:
+def _sort(
+    piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str
+) -> tuple[int, dict[str, int]]:
     """Put a row group into the spool, sorted by expert: how many rows are of use, and the gaps."""
     number, chunk = piece
     frame = read(chunk, [*reading.inputs, reading.target])
@@ -355,6 +368,7 @@ def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: in
     with whole_file(_place(folder, number), "spread") as file:
         np.save(file, np.concatenate([[0], np.cumsum(counts)]))
         np.save(file, numbers)
+        np.save(file, np.array(mark))
     return len(numbers), gaps
 
 
@@ -378,17 +392,21 @@ def spool_files(folder: str, files: int) -> list[str]:
     return [str(_place(folder, number)) for number in range(files)]
 
 
-def _spooled(folder: str, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """A sorted row group, not yet read, and where each expert begins in it."""
+def _spooled(folder: str, number: int, mark: str = "") -> tuple[np.ndarray, np.ndarray]:
+    """A sorted row group, not yet read, and where each expert begins in it; refused if it does not bear the mark."""
     path = _place(folder, number)
     try:
         with open(path, "rb") as file:
             offsets = np.load(file, allow_pickle=False)
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-            if shape[0] == 0:
-                return np.empty(shape), offsets
-            return np.memmap(file, dtype, "r", file.tell(), shape), offsets
-    except (OSError, ValueError) as error:
+            start = file.tell()
+            numbers = np.memmap(file, dtype, "r", start, shape) if shape[0] else np.empty(shape)
+            file.seek(start + numbers.nbytes)
+            known = not mark or str(np.load(file, allow_pickle=False)) == mark
+    except (OSError, ValueError, EOFError) as error:
         what = f"{str(path)!r} cannot be read on {socket.gethostname()} ({getattr(error, 'strerror', None) or error})"
         raise fail("fit", what, SHARED) from None
+    if not known:
+        raise fail("predict", f"the rows in {folder!r} are now those of another fit", "give every model a folder of its own")
+    return numbers, offsets

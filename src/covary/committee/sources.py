@@ -107,6 +107,16 @@ class Parquet:
                         out[column.path_in_schema] += column.statistics.null_count
         return out
 
+    def state(self) -> tuple[tuple[str, int, int], ...]:
+        """Name, size and time of writing of every file: another state is another table."""
+        try:
+            each = [(Path(file).name, Path(file).stat()) for file in self.files]
+        except OSError as error:
+            raise fail(
+                "Parquet", f"{error.filename!r} cannot be read ({error.strerror})", "put it back and start again"
+            ) from None
+        return tuple((name, about.st_size, about.st_mtime_ns) for name, about in each)
+
     def read(self, chunk: Chunk, columns: Sequence[str]) -> Frame:
         """These columns of one row group."""
         return read(chunk, columns)

@@ -82,7 +82,9 @@ def _of_committee(post: Any) -> Latent:
     if likelihood.latents == 1 and not post.bound.elsewhere and data.y.ndim == 1:
         rows, said = committee_left_out(post)
         mean, variance, sound = np.zeros(data.rows), np.ones(data.rows), np.zeros(data.rows, bool)
-        mean[rows], variance[rows], sound[rows] = said.mean, said.variance, True
+        known = np.isfinite(said.mean) & (said.variance > 0)
+        rows = rows[known]
+        mean[rows], variance[rows], sound[rows] = said.mean[known], said.variance[known], True
         noisy = variance + np.asarray(post.factor.spread, np.float64) if post.factor.observed else None
         how = f"by all others of its committee, without fitting again ({len(rows):,} rows drawn at random)"
         return Latent(mean, variance, noisy, sound, how)

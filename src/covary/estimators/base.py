@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -207,6 +208,10 @@ class GPEstimator(Assessed, BaseEstimator):
     def _opened(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Rows and targets; of a table on disk a sample, or all of them where they are few."""
         self._reader = None
+        if isinstance(X, str | PathLike):
+            raise fail(
+                self._who, f"X is {str(X)!r}", "give rows of numbers, or Parquet(...) of covary.committee for files on disk"
+            )
         if not isinstance(X, Parquet):
             return X, y
         found = read_source(self, X, y)

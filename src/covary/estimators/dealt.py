@@ -49,7 +49,7 @@ def dealt_out(settled: Dealt, folder: str | None) -> tuple[dict[str, Any], dict[
         "expert_sizes": np.array([rows for batch in every for rows in batch.rows], np.int64),
     }
     if isinstance(where, Spool):
-        record: dict[str, Any] = {"folder": where.folder, "files": where.files}
+        record: dict[str, Any] = {"folder": where.folder, "files": where.files, "mark": where.mark}
         files = spool_files(where.folder, where.files)
     else:
         record, own = _arrival_out([batch.where for batch in every])  # type: ignore[misc]
@@ -58,7 +58,12 @@ def dealt_out(settled: Dealt, folder: str | None) -> tuple[dict[str, Any], dict[
         arrays["expert_files"] = np.array([signature(file) for file in files], np.int64).reshape(-1, 2)
     except OSError as error:
         raise fail("save", f"the rows of its experts are gone ({error})", "fit again") from None
-    record |= {"common": settled.first is not None, "merge": settled.merge, "left_out": dict(settled.left_out)}
+    record |= {
+        "common": settled.first is not None,
+        "shift": settled.shift,
+        "merge": settled.merge,
+        "left_out": dict(settled.left_out),
+    }
     return record, arrays
 
 
@@ -105,7 +110,7 @@ def dealt_in(record: dict[str, Any], arrays: dict[str, np.ndarray], splitter: An
         _agree(0 < int(record["files"]) < MOST)
         folder = _found(str(record["folder"]), beside)
         _unchanged(spool_files(folder, int(record["files"])), arrays["expert_files"])
-        places: list[Any] = [Spool(folder, int(record["files"]))] * len(counts)
+        places: list[Any] = [Spool(folder, int(record["files"]), str(record.get("mark", "")))] * len(counts)
     else:
         places = _arrival_in(record, arrays, counts, estimator, beside)
     batches = [
@@ -114,7 +119,8 @@ def dealt_in(record: dict[str, Any], arrays: dict[str, np.ndarray], splitter: An
     common = bool(record["common"])
     left_out = {str(name): int(n) for name, n in record["left_out"].items()}
     first = batches[0] if common else None
-    return Dealt(tuple(batches[common:]), first, splitter, bool(record["merge"]), left_out)
+    _agree(int(record["shift"]) in (int(common), 1))
+    return Dealt(tuple(batches[common:]), first, splitter, bool(record["merge"]), left_out, int(record["shift"]))
 
 
 def _arrival_in(

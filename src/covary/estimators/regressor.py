@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import check_positive, fail
 from covary._module import Marked
+from covary.committee.settings import Committee, extended
 from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
 from covary.estimators.defaults import rougher
@@ -179,6 +180,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self._forget()
         X, y = self._opened(X, y)
         self._name_target(y)
+        experts = self._reader is not None or isinstance(self.method, Committee) or self.method == "committee"
+        if experts and self.local_errors is True:
+            raise fail("GPRegressor", "local_errors is True with a committee of experts", "use another method")
+        if self._reader is not None:
+            self._check_disk(noise_variance=noise_variance, sample_weight=sample_weight, size=size)
         X, y, noise_variance, weight, size = self._read(X, y, noise_variance, sample_weight, size, reset=True)
         likelihood = named_likelihood("GPRegressor", self.likelihood, y)
         inference = self._inference(likelihood)
@@ -205,6 +211,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         self._localise()
         self._finish(data)
         return self
+
+    def _check_disk(self, **given: Any) -> None:
+        """Refuse what the experts of a table on disk would never see."""
+        for name, value in given.items():
+            if value is not None:
+                raise fail("GPRegressor", f"{name} is given with a table on disk", "leave it out, or fit to rows in memory")
 
     def _localise(self) -> None:
         """Error bars that follow the size of the errors from place to place, where that is wanted."""
@@ -318,8 +330,11 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         else:
             likelihood.check(y, "GPRegressor.update")
             data = held.join(self._rows_that_count(X, y, weight)).merge()
-        scale = self.posterior_.scale
-        self.posterior_ = replace(condition(self.model_, data, inference=self.inference_, gram=self._gram()), scale=scale)
+        scale, gram = self.posterior_.scale, self._gram()
+        if isinstance(gram, Committee) and isinstance(self.posterior_.bound.models, dict):
+            self.posterior_ = extended(self.posterior_, data, gram)
+        else:
+            self.posterior_ = replace(condition(self.model_, data, inference=self.inference_, gram=gram), scale=scale)
         self._finish(data)
         return self
 

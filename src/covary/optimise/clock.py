@@ -34,6 +34,19 @@ def over(clock: Clock | float | None) -> bool:
     return clock is not None and time.monotonic() > clock
 
 
+class _Ask:
+    """What hears the first Ctrl-C: it asks this search to end, and any search of which it is a part."""
+
+    def __init__(self, clock: Clock, before: Any) -> None:
+        self.clock, self.before = clock, before
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self.clock.interrupted = True
+        signal.signal(signal.SIGINT, self.before)
+        if isinstance(self.before, _Ask):
+            self.before(number, frame)
+
+
 @contextmanager
 def interruptible(clock: Clock) -> Iterator[None]:
     """Inside this block the first Ctrl-C ends the search with the best so far; the second one is an ordinary interrupt.
@@ -44,13 +57,9 @@ def interruptible(clock: Clock) -> Iterator[None]:
         yield
         return
     before: Any = signal.getsignal(signal.SIGINT)
-
-    def ask(number: int, frame: Any) -> None:
-        clock.interrupted = True
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, _Ask(clock, before))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if not clock.interrupted:
+            signal.signal(signal.SIGINT, before)

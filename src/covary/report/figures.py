@@ -187,8 +187,11 @@ def _singles(subject: Subject) -> list[Any]:
     out, data = [], post.data
     for j in range(data.y.shape[1]):
         alone = Data(data.X, data.y[:, j], data.noise_variance, data.weight)
-        part = replace(post.solved, shift=np.ascontiguousarray(post.solved.shift[:, j]), alpha=post.solved.alpha[:, j].copy())
-        out.append(replace(post, data=alone, solved=part))
+        part = replace(post.solved, shift=np.ascontiguousarray(post.solved.shift[:, j]))
+        if getattr(post.bound, "composite", False):
+            out.append(replace(post, data=alone, solved=part, bound=post.bound.only(j)))
+        else:
+            out.append(replace(post, data=alone, solved=replace(part, alpha=post.solved.alpha[:, j].copy())))
     return out
 
 

@@ -108,8 +108,11 @@ class Learned:
         data = self.objective.data
         if self.start is not None:  # learned in batches: a bound found by many passes has no differences worth taking
             return np.zeros((len(self.theta),) * 2)
+        gram = (
+            Dense() if getattr(self.gram, "composite", False) else self.gram
+        )  # a committee that came no further than its sample
         with blas_threads(data.rows):
-            return difference_hessian(self.objective.at(data, self.gram), self.theta, step=1e-3, central=True)
+            return difference_hessian(self.objective.at(data, gram), self.theta, step=1e-3, central=True)
 
     @cached_property
     def log_errors(self) -> dict[str, np.ndarray]:
