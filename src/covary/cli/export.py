@@ -20,7 +20,7 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
 
     if Path(out).suffix != ".py":
         raise BadUsage(f"the file to write is {out!r}; give a name that ends in .py.")
-    check_place(out, model)
+    check_place(out, model, option="the file to write")
     enable_cache()
     estimator, _ = load_model(model)
     try:
