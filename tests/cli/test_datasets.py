@@ -68,12 +68,12 @@ def test_a_file_can_be_fitted(call: Call, tmp_path: Path) -> None:
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path) -> None:
     assert "did you mean 'iris'" in error(call("datasets", "irs"), 2)
     assert "covary datasets lists them" in error(call("datasets", "zzzz"), 2)
-    assert "--rows is given" in error(call("datasets", "iris", "--rows", 5), 2)
-    assert "--seed is given" in error(call("datasets", "iris", "--seed", 5), 2)
+    assert "'iris' takes no --rows; it takes nothing: it is as" in error(call("datasets", "iris", "--rows", 5), 2)
+    assert "'iris' takes no --seed; it takes nothing: it is as" in error(call("datasets", "iris", "--seed", 5), 2)
     assert "go with the name" in error(call("datasets", "--out", "x.csv"), 2)
     assert "suffix" in error(call("datasets", "iris", "--out", "iris.doc"), 2)
     assert "does not exist" in error(call("datasets", "iris", "--out", "no/iris.csv"), 2)
-    assert "2,000" in error(call("datasets", "gp", "--rows", 9999, "--out", "g.csv"), 2)
+    assert "error: --rows is 9999; draw at most 2,000" in error(call("datasets", "gp", "--rows", 9999, "--out", "g.csv"), 2)
     assert not list(tmp_path.iterdir())
 
 

@@ -57,11 +57,7 @@ def _load(name: str, rows: int | None, seed: int | None) -> Any:
     try:
         return load(name, rows, **options)
     except CovaryError as error:
-        words = sentence(error).removeprefix("datasets.load: ")
-        for option, flag in (("random_state", "--seed"), ("takes no n;", "--rows")):
-            if f"takes no {option}" in words or option in words:
-                raise BadUsage(f"{flag} is given, but {name!r} is as it was measured; leave it out.") from None
-        raise BadUsage(words.replace("covary.datasets.available() lists them", "covary datasets lists them")) from None
+        raise BadUsage(sentence(error)) from None
 
 
 def _facts(name: str, table: Any) -> dict[str, Any]:
