@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 
 from covary import datasets
+from covary.cli.datasets import plainly
 
 from .conftest import COMMAND
 from .test_fit import error
@@ -39,6 +41,9 @@ def test_one_of_them(call: Call) -> None:
     found = json.loads(call("datasets", "robot_arm", "--json").stdout)
     assert (found["targets"], found["rows"], found["licence"]) == (["y1", "y2"], 200, "generated")
     assert "ε" in call("datasets", "neal").stdout
+    for function in (f for name, f in vars(datasets).items() if name.startswith(("load_", "make_"))):
+        line = plainly(function.__doc__.strip().splitlines()[0])
+        assert not re.search(r"[\\`{}]|:\w+:|big[lr]|mathrm|frac|varepsilon|make_", line), line
     assert "target   none" in " ".join(call("datasets", "disk").stdout.split("\n"))
 
 
