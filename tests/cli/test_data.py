@@ -109,6 +109,9 @@ def test_missing_inputs_by_choice(call: Call) -> None:
     assert table["mean"].notna().all()
     assert "depth: 2 entries given the median" in call("info", "t.covary").stdout
     assert fitted(call, "--missing", "impute")["columns"][1]["filled_with"].startswith("the commonest category, ")
+    things().to_csv("t.csv", index=False)
+    fitted(call, "--missing", "indicator")
+    assert "column 'depth [m]' has gaps but had none in fit: given the median" in predicted(call)[1]
 
 
 def test_rows_without_a_target_are_predicted(call: Call) -> None:
