@@ -95,7 +95,7 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     except BadFile:
         raise
     except CovaryError as error:
-        raise BadFile(f"load: {str(path)!r} cannot be used: {error}") from None
+        raise BadFile(f"load: {str(path)!r} cannot be used: {str(error).removeprefix('load: ')}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise bad(path, f"holds entries that do not fit together ({type(error).__name__})") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import os
@@ -15,6 +16,8 @@ import pandas as pd
 import pytest
 
 import covary
+from covary.cli import app
+from covary.cli.config import SETTINGS
 
 from .test_fit import error
 
@@ -106,6 +109,9 @@ def test_missing_inputs_by_choice(call: Call) -> None:
     assert table["mean"].notna().all()
     assert "depth: 2 entries given the median" in call("info", "t.covary").stdout
     assert fitted(call, "--missing", "impute")["columns"][1]["filled_with"].startswith("the commonest category, ")
+    things().to_csv("t.csv", index=False)
+    fitted(call, "--missing", "indicator")
+    assert "column 'depth [m]' has gaps but had none in fit: given the median" in predicted(call)[1]
 
 
 def test_rows_without_a_target_are_predicted(call: Call) -> None:
@@ -184,6 +190,19 @@ def test_a_workbook_without_openpyxl(call: Call, monkeypatch: pytest.MonkeyPatch
 
 
 # settings --------------------------------------------------------------------------------------------------------
+def test_a_configuration_knows_every_option_of_fit(call: Call) -> None:
+    aside = {"config", "save_config", "as_json", "quiet", "debug"}
+    assert set(SETTINGS) == set(inspect.signature(app.fit).parameters) - aside
+    things().to_csv("t.csv", index=False)
+    Path("sub").mkdir()
+    fitted(call, "--report", "sub/page.html", "--save-config", "run.toml")
+    page = tomllib.loads(Path("run.toml").read_text())
+    assert (page["report"], page["error_bars"]) == ("sub/page.html", "no")
+    Path("sub/page.html").unlink()
+    assert call("fit", "--config", "run.toml", "--quiet").exit_code == 0
+    assert Path("sub/page.html").exists()
+
+
 def test_a_configuration_repeats_a_run_to_the_last_bit(call: Call, tmp_path: Path) -> None:
     frame = things()
     frame.loc[3, "depth [m]"] = np.nan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 
 from covary import datasets
+from covary.cli.datasets import plainly
 
 from .conftest import COMMAND
 from .test_fit import error
@@ -39,6 +41,9 @@ def test_one_of_them(call: Call) -> None:
     found = json.loads(call("datasets", "robot_arm", "--json").stdout)
     assert (found["targets"], found["rows"], found["licence"]) == (["y1", "y2"], 200, "generated")
     assert "ε" in call("datasets", "neal").stdout
+    for function in (f for name, f in vars(datasets).items() if name.startswith(("load_", "make_"))):
+        line = plainly(function.__doc__.strip().splitlines()[0])
+        assert not re.search(r"[\\`{}]|:\w+:|big[lr]|mathrm|frac|varepsilon|make_", line), line
     assert "target   none" in " ".join(call("datasets", "disk").stdout.split("\n"))
 
 
@@ -68,12 +73,12 @@ def test_a_file_can_be_fitted(call: Call, tmp_path: Path) -> None:
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path) -> None:
     assert "did you mean 'iris'" in error(call("datasets", "irs"), 2)
     assert "covary datasets lists them" in error(call("datasets", "zzzz"), 2)
-    assert "--rows is given" in error(call("datasets", "iris", "--rows", 5), 2)
-    assert "--seed is given" in error(call("datasets", "iris", "--seed", 5), 2)
+    assert "'iris' takes no --rows; it takes nothing: it is as" in error(call("datasets", "iris", "--rows", 5), 2)
+    assert "'iris' takes no --seed; it takes nothing: it is as" in error(call("datasets", "iris", "--seed", 5), 2)
     assert "go with the name" in error(call("datasets", "--out", "x.csv"), 2)
     assert "suffix" in error(call("datasets", "iris", "--out", "iris.doc"), 2)
     assert "does not exist" in error(call("datasets", "iris", "--out", "no/iris.csv"), 2)
-    assert "2,000" in error(call("datasets", "gp", "--rows", 9999, "--out", "g.csv"), 2)
+    assert "error: --rows is 9999; draw at most 2,000" in error(call("datasets", "gp", "--rows", 9999, "--out", "g.csv"), 2)
     assert not list(tmp_path.iterdir())
 
 

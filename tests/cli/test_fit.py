@@ -144,8 +144,8 @@ def test_kernels(call: Call, tmp_path: Path) -> None:
     write(tmp_path / "t.csv", waves())
     result = call("fit", "t.csv", "-t", "y", "--kernel", "1.0 * Matern32()", "--restarts", 0, "--json")
     assert "Matern32" in json.loads(result.stdout)["kernel"]
-    assert "--kernel: kernels.parse" in error(call("fit", "t.csv", "-t", "y", "--kernel", "Mattern()"), 2)
-    assert "3 entries but X has 2 columns" in error(
+    assert "--kernel: no kernel is called 'Mattern'" in error(call("fit", "t.csv", "-t", "y", "--kernel", "Mattern()"), 2)
+    assert "3 entries but there are 2 input columns" in error(
         call("fit", "t.csv", "-t", "y", "--kernel", "Matern52(lengthscale=[1,2,3])"), 2
     )
     assert "column 4" in error(call("fit", "t.csv", "-t", "y", "--kernel", "Matern52().on(4)"), 2)
@@ -157,6 +157,10 @@ def test_kernels(call: Call, tmp_path: Path) -> None:
         (["t.csv", "-t", "why"], 3, "'t.csv' has no column 'why'; its columns are 'x', 'z', 'y'."),
         (["none.csv", "-t", "y"], 3, "there is no file 'none.csv'"),
         (["t.csv", "-t", "y", "--out", "no/such/m.covary"], 2, "the folder 'no/such' does not exist"),
+        (["t.csv", "-t", "y", "--report", "no/r.html"], 2, "--report is 'no/r.html', but the folder 'no' does not exist"),
+        (["t.csv", "-t", "y", "--save-config", "no/c.toml"], 2, "--save-config is 'no/c.toml', but the folder 'no'"),
+        (["t.csv", "-t", "y", "--predictions", "no/p.csv"], 2, "--predictions is 'no/p.csv', but the folder 'no'"),
+        (["t.csv", "-t", "y", "--predictions", "-"], 2, "--predictions is '-', whose suffix names no table format"),
         (["t.csv", "-t", "y", "--out", "t.csv"], 2, "which is also what is read"),
         (["t.csv", "-t", "y", "--out", "."], 2, "is a folder"),
     ],
@@ -185,9 +189,9 @@ def test_library_errors_become_codes(call: Call, tmp_path: Path, monkeypatch: py
 
     write(tmp_path / "t.csv", waves())
     for raised, code, said in [
-        (CovaryError("learn: no; try."), 5, "learn: no; try."),
-        (NotPositiveDefinite("gram: no; try."), 5, "gram: no; try."),
-        (NotEnoughMemory("learn: 9 GiB; fewer."), 6, "learn: 9 GiB; fewer."),
+        (CovaryError("learn: no; try."), 5, "error: no; try."),
+        (NotPositiveDefinite("gram: no; try."), 5, "error: no; try."),
+        (NotEnoughMemory("learn: 9 GiB; fewer."), 6, "error: 9 GiB; fewer."),
         (MemoryError(), 6, "ran out of memory"),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory\nwhile"), 6, "ran out of memory"),
         (np.linalg.LinAlgError("SVD"), 5, "linear algebra failed (SVD)"),

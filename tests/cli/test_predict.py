@@ -112,7 +112,7 @@ def test_missing_inputs(call: Call, tmp_path: Path, fitted: Path) -> None:
     assert "column 'x' of 'new.csv' has no value on line 3" in said
     assert "--ignore" not in said
     result = call("predict", fitted / "one.covary", "new.csv", "--drop-missing", "--out", "p.csv", "--keep", "z")
-    assert "1 rows with missing inputs were left out" in result.stderr
+    assert "1 row with missing inputs left out" in result.stderr
     assert len(pd.read_csv(tmp_path / "p.csv")) == 6
 
 

@@ -252,7 +252,7 @@ def test_gaps_can_be_filled(missing: str) -> None:
     assert x[8, 1] == np.median(x[~gappy()["when"].isna(), 1])
     text = str(model.summary())
     assert "depth: 2 entries given the median" in text
-    assert "soil: 1 entries given the commonest category" in text
+    assert "soil: 1 entry given the commonest category" in text
     assert np.isfinite(model.predict(gappy())).all()
     if missing == "indicator":
         assert model.columns_.keys[4:] == ["depth [m] missing", "when missing", "soil missing"]

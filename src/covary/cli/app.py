@@ -153,7 +153,7 @@ def predict(
     data: o.Data,
     level: o.Level = 0.95,
     latent: o.Latent = False,
-    size_column: o.SizeColumn = None,
+    size_column: o.NewSizes = None,
     drop_missing: o.DropMissing = False,
     keep: o.Keep = None,
     keep_all: o.KeepAll = False,
@@ -212,7 +212,7 @@ def report(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write to.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")] = Path("demo"),
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
@@ -243,9 +243,9 @@ def info(
     file: Annotated[
         str | None, typer.Argument(metavar="MODEL|DATA", help="A model file or a table.", show_default="this machine")
     ] = None,
-    error_bars: o.ErrorBars = o.ErrorBarsChoice.auto,
+    error_bars: o.FileErrorBars = o.ErrorBarsChoice.auto,
     as_json: o.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=o.OUTPUT, help="Show no progress.")] = False,
     debug: o.Debug = False,
 ) -> None:
     """Tell what a model file or a table holds; with neither, versions, devices, memory and cache."""
@@ -267,16 +267,18 @@ def _dataset_names(incomplete: str) -> list[str]:
 )
 def datasets(
     name: Annotated[
-        str | None, typer.Argument(help="A data set.", show_default="list them", autocompletion=_dataset_names)
+        str | None, typer.Argument(metavar="NAME", help="A data set.", show_default="list them", autocompletion=_dataset_names)
     ] = None,
     out: Annotated[
         str | None,
         typer.Option("--out", "-o", metavar="FILE", help="Table to write; its suffix names the format, - is CSV on stdout."),
     ] = None,
-    rows: Annotated[int | None, typer.Option(min=1, help="How many rows, of those that are generated.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of those that are generated.")] = None,
+    rows: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many rows, of those that are generated.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of those that are generated.")] = None,
     as_json: o.Json = False,
-    quiet: o.Quiet = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", rich_help_panel=o.OUTPUT, help="Do not say what was written.")
+    ] = False,
     debug: o.Debug = False,
 ) -> None:
     """List the data sets that come with covary, tell about one, or write one to a file.

@@ -20,7 +20,7 @@ from covary.cli.columns import Roles
 from covary.cli.doors import BadUsage
 from covary.cli.output import check_place, write_bytes
 
-PATHS = ("data", "out", "predictions", "checkpoint", "folder")
+PATHS = ("data", "out", "predictions", "report", "checkpoint", "folder")
 LISTS = ("target", "inputs", "ignore", "categories", "seasonality")
 PLAIN = (
     *("noise_column", "weight_column", "size_column", "drop_missing", "missing", "likelihood", "inference", "link"),
@@ -127,7 +127,7 @@ def begin_config(data: str, save: str | None, config: str | None) -> list[str]:
     if save is not None:
         if data == "-":
             raise BadUsage("--save-config describes a run on a file, not on stdin; give the name of a file.")
-        check_place(save, data)
+        check_place(save, data, option="--save-config")
     return changes(read_config(config)[1], data) if config is not None and Path(data).exists() else []
 
 
@@ -138,8 +138,10 @@ def end_config(
     roles: Roles,
     out: str | None,
     predictions: str | None,
+    report: str | None,
     checkpoint: str | None,
     drop_missing: bool,
+    error_bars: bool | None,
 ) -> None:
     """Write the settings of a run, those found out from the data among them."""
     settings = {name: made.get(name.replace("_", " ")) for name in PLAIN} | {
@@ -149,8 +151,10 @@ def end_config(
         "categories": made["categories"],
         "seasonality": made["seasonality"],
         "drop_missing": drop_missing,
+        "error_bars": {None: "auto", True: "yes", False: "no"}[error_bars],
         "out": out,
         "predictions": predictions,
+        "report": report,
         "checkpoint": checkpoint,
         "folder": made.get("folder"),
     }

@@ -76,7 +76,7 @@ class Crew:
         try:
             (made if folder is None else made.replace(table=folder)).check(rows)
         except CovaryError as error:
-            raise BadUsage(_option(sentence(error))) from None
+            raise BadUsage(sentence(error)) from None
         return made
 
     @contextmanager
@@ -92,17 +92,8 @@ class Crew:
             executor = Dask(self.scheduler, timeout=TIMEOUT) if self.workers is None else Dask(workers=self.workers)
             executor.map(len, [()])
         except CovaryError as error:
-            raise BadUsage(f"{self.cluster}: {sentence(error).removeprefix('Dask: ')}") from None
+            raise BadUsage(f"{self.cluster}: {sentence(error)}") from None
         with executor:
             if executor.dashboard is not None:
                 progress.say(f"dashboard: {executor.dashboard}")
             yield executor
-
-
-def _option(text: str) -> str:
-    """What the library says of a committee's settings, about the option."""
-    text = text.removeprefix("Committee: ")
-    for name in ("rule", "partition", "learning"):
-        if text.startswith((f"{name} is ", f"the {name} is ", f"{name} ")):
-            return f"--{name}: {text}"
-    return f"--experts: {text}" if "experts for" in text else text

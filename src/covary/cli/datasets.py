@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,22 @@ from covary.cli.doors import BadUsage, Run, sentence
 from covary.cli.output import check_table_place, console, write_json, write_table
 from covary.cli.shown import facts_table, simple_table
 
+SIGNS = {  # of mathematics in docstrings
+    "varepsilon": "ε",
+    "sim": "~",
+    "mid": "|",
+    "sum": "Σ",
+    "ell": "ℓ",
+    "bigl": "",
+    "bigr": "",
+    "mathrm": "",
+    "alpha": "α",
+    "delta": "δ",
+    "mu": "μ",
+    "pi": "π",
+    "sigma": "σ",
+    "theta": "θ",
+}
 KEPT = ("name", "kind", "rows", "columns", "target", "licence")
 
 
@@ -57,11 +74,7 @@ def _load(name: str, rows: int | None, seed: int | None) -> Any:
     try:
         return load(name, rows, **options)
     except CovaryError as error:
-        words = sentence(error).removeprefix("datasets.load: ")
-        for option, flag in (("random_state", "--seed"), ("takes no n;", "--rows")):
-            if f"takes no {option}" in words or option in words:
-                raise BadUsage(f"{flag} is given, but {name!r} is as it was measured; leave it out.") from None
-        raise BadUsage(words.replace("covary.datasets.available() lists them", "covary datasets lists them")) from None
+        raise BadUsage(sentence(error)) from None
 
 
 def _facts(name: str, table: Any) -> dict[str, Any]:
@@ -111,7 +124,8 @@ def _one(name: str, table: Any, as_json: bool) -> None:
     lines += [("licence", facts["licence"]), ("source", facts["source"])]
     out.print(facts_table(lines))
     out.print(
-        f"\ncovary datasets {name} --out {name}.csv writes it; help(covary.datasets.{_function(name)}) says more", style="dim"
+        f"\ncovary datasets {name} --out {name}.csv writes it; in Python, help(covary.datasets.{_function(name)}) says more",
+        style="dim",
     )
 
 
@@ -126,10 +140,22 @@ def _first_line(name: str) -> str:
     """The first sentence of the docstring, without the marks of mathematics."""
     import covary.datasets
 
-    text = (getattr(covary.datasets, _function(name)).__doc__ or "").strip().splitlines()[0]
-    for mark, plain in ((":math:`", ""), ("`", ""), ("\\varepsilon", "ε"), ("\\sim", "~"), ("\\", "")):
-        text = text.replace(mark, plain)
-    return text
+    return plainly((getattr(covary.datasets, _function(name)).__doc__ or "").strip().splitlines()[0])
+
+
+def plainly(text: str) -> str:
+    r"""A line of a docstring as a terminal can show it.
+
+    Examples
+    --------
+    >>> plainly(r"A chirp, :math:`y = \tfrac12\sin\bigl(2\pi x^2\bigr) + \varepsilon`.")
+    'A chirp, y = ½ sin(2π x^2) + ε.'
+    """
+    text = re.sub(r":\w+:`(?:make_)?([^`]*)`", r"\1", text.replace("\\tfrac12", "½")).replace("`", "")
+    text = re.sub(r"(?<=[\w½])\\(sin|exp|tan)", r" \\\1", text)
+    text = re.sub(r"\\(sin|exp|tan)(?=\\(?!big))", r"\\\1 ", text)
+    text = re.sub(r"\\([A-Za-z]+)", lambda found: SIGNS.get(found[1], found[1]), text)
+    return re.sub(r"\{(\w+)\}", r"\1", text).replace("{", "(").replace("}", ")").replace("\\", "")
 
 
 def _quoted(path: str) -> str:

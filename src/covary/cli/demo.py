@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from covary.cli.doors import BadUsage
+from covary.cli.facts import spoken
 from covary.cli.output import table_bytes, write_bytes
 from covary.cli.progress import bar, learning
 
@@ -46,7 +47,7 @@ def run_demo(out: Path, *, say: Callable[[str], Any] = print, quiet: bool = Fals
             model.fit(co2[["decimal_year"]], co2["co2_ppm"])
         model.target_names_ = ["co2_ppm"]
         shown.stage("finding error bars")
-        summary = model.summary()
+        summary = spoken(model.summary())
     say(str(summary))
     say(f"\nlearned from {len(co2)} months in {time.perf_counter() - began:.1f} s")
 

@@ -17,7 +17,6 @@ from covary.cli.crew import Crew
 from covary.cli.doors import BadData, BadUsage, sentence
 from covary.cli.tables import Table, is_parquet, open_parquet
 from covary.cli.targets import Asked, Target, label_columns, recognise
-from covary.cli.words import in_options
 
 SAMPLE = 20_000  # rows of the target from which it is found out what it is
 SHARE = 0.7  # of the free memory that a table and its fit may take
@@ -83,7 +82,7 @@ def look(
         source.check(roles.all, "fit")
         sample = source.sample(roles.targets, SAMPLE, seed=0)
     except CovaryError as error:
-        raise BadData(sentence(error).removeprefix("fit: ").removeprefix("Parquet: ")) from None
+        raise BadData(sentence(error)) from None
     some = Table(data, sample)
     labels = label_columns(some, roles, asked)
     values, kept = numbers(some, roles.targets, drop_missing=True, labels=labels)
@@ -130,12 +129,12 @@ def clear_others(estimator: Any) -> None:
 
 
 def complaint(error: CovaryError, data: str) -> tuple[str, bool]:
-    """What the library says of a table on disk in the command's words, and whether the table is to blame."""
+    """What the library says of a table on disk, and whether the table is to blame."""
     text = sentence(error)
     who, _, rest = text.partition(": ")
     if who in ("GPRegressor", "GPClassifier", "fit", "Parquet", "spread", "sample"):
-        return in_options(rest.replace(" of X ", f" of {data!r} ", 1)), True
-    return in_options(text), False
+        return f"{who}: " + rest.replace(" of X ", f" of {data!r} ", 1), True
+    return text, False
 
 
 def rows_of_experts(estimator: Any, target: str, rows: int) -> tuple[int, int, int]:

@@ -14,6 +14,7 @@ from typing import NoReturn
 import typer
 
 from covary._checks import CovaryError, NotEnoughMemory, NotPositiveDefinite
+from covary.cli.words import complaint
 
 OK, INTERNAL, USAGE, DATA, MODEL, NUMERICAL, MEMORY, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 
@@ -100,8 +101,8 @@ def _give_up_stdout() -> None:
 
 
 def verdict(error: BaseException) -> tuple[int, str]:
-    """The exit code and the sentence for an error."""
-    text = sentence(error)
+    """The exit code and the sentence for an error, in the words of the command."""
+    text = complaint(sentence(error)) if isinstance(error, CovaryError) else sentence(error)
     if isinstance(error, Failure):
         return error.code, text
     if isinstance(error, NotEnoughMemory):

@@ -11,7 +11,6 @@ from covary.cli.fitting import enable_cache
 from covary.cli.info import size
 from covary.cli.model_file import load_model
 from covary.cli.output import check_place, write_json
-from covary.cli.words import in_options
 
 
 def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quiet: bool) -> None:
@@ -20,7 +19,7 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
 
     if Path(out).suffix != ".py":
         raise BadUsage(f"the file to write is {out!r}; give a name that ends in .py.")
-    check_place(out, model)
+    check_place(out, model, option="the file to write")
     enable_cache()
     estimator, _ = load_model(model)
     try:
@@ -28,7 +27,7 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
     except NotEnoughMemory:
         raise
     except CovaryError as error:
-        raise BadModel(_plainly(sentence(error))) from None
+        raise BadModel(sentence(error)) from None
     run.written.append(out)
     if as_json:
         write_json({"model": model, "written": out, "bytes": Path(out).stat().st_size, "deviation": off})
@@ -36,10 +35,3 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
         near = ", ".join(f"{name} within {value:.0e}" for name, value in off.items())
         print(f"wrote {out} ({size(Path(out).stat().st_size)}): {near} of the model's")
         print(f"now try: python {shlex.quote(out)} new.csv predictions.csv")
-
-
-def _plainly(words: str) -> str:
-    """Advice in the words of the command."""
-    words = words.removeprefix("export: ").replace("give std=False, which leaves", "give --no-std, which leaves")
-    words = words.replace(", or save the model with model.save(...) instead", "").replace(", or save the model instead", "")
-    return in_options(words.replace(", or save it with model.save(...) instead", ""))

@@ -173,7 +173,7 @@ def column_facts(estimator: Any) -> list[dict[str, Any]]:
 
 def spoken(summary: Any) -> Any:
     """The summary in the words of the command: options instead of arguments."""
-    said = [(name, in_options(text) if name in SPOKEN else text) for name, text in summary.facts]
+    said = [(name, in_options(text) if name.rpartition(": ")[2] in SPOKEN else text) for name, text in summary.facts]
     return dataclasses.replace(summary, facts=tuple(said))
 
 

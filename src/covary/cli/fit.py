@@ -62,9 +62,9 @@ def run_fit(
     path = default_out(data) if out is None else out
     check_place(path, None if data == "-" else data)
     if predictions is not None:
-        check_table_place(predictions, None if data == "-" else data)
+        check_table_place(predictions, None if data == "-" else data, option="--predictions")
     if report is not None:
-        check_page(report, None if data == "-" else data)
+        check_page(report, None if data == "-" else data, option="--report")
     crew = crew or Crew()
     committee = crew.check(asked.method, asked.objective)
     seasons = seasons_asked(seasonality, kernel)
@@ -117,7 +117,7 @@ def run_fit(
         save_model(estimator, path, made)
         run.written.append(path)
         if save_config is not None:
-            end_config(save_config, data, made, roles, out, predictions, checkpoint, drop_missing)
+            end_config(save_config, data, made, roles, out, predictions, report, checkpoint, drop_missing, error_bars)
             run.written.append(save_config)
         if report is not None:
             progress.stage("drawing the report")

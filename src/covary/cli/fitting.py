@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError
+from covary._checks import CovaryError, NotPositiveDefinite
 from covary.cli import disk
 from covary.cli.columns import Roles, check_sign, choose, in_the_file, names_of
 from covary.cli.crew import Crew
@@ -18,6 +18,7 @@ from covary.cli.progress import learning
 from covary.cli.rows import Rows, rows_of
 from covary.cli.tables import Table, read_table, shown
 from covary.cli.targets import Asked, Target, label_columns, recognise
+from covary.cli.words import complaint
 
 
 @dataclass
@@ -97,16 +98,17 @@ def on_disk(
     except MemoryError:
         raise
     except CovaryError as error:
-        raise refused(*disk.complaint(error, data)) from None
+        raise refused(error, *disk.complaint(error, data)) from None
     disk.clear_others(estimator)
     learned, dropped, open_ = disk.rows_of_experts(estimator, roles.targets[0], source.rows)
     return Done(estimator, left.table, roles, left.found, learned, dropped, open_, [])
 
 
-def refused(text: str, data: bool) -> CovaryError:
-    """An error of a fit: the table is to blame, an option, or the computation."""
-    if text.startswith("Ledger: "):
-        return BadUsage(f"--checkpoint: {text.removeprefix('Ledger: ')}")
+def refused(error: CovaryError, text: str, data: bool) -> CovaryError:
+    """An error of a fit: an option is to blame, which the sentence then begins with, the table, or the computation."""
+    computing = isinstance(error, NotPositiveDefinite) or text.startswith("inference.")
+    if complaint(text).startswith("--") and not computing:
+        return BadUsage(text)
     return BadData(text) if data else NoAnswer(text)
 
 
@@ -174,9 +176,10 @@ def learn_from(estimator: Any, found: Target, table: Table, roles: Roles, values
     except CovaryError as error:  # the estimator's own complaints are about the data, all others about the computation
         who = f"{type(estimator).__name__}: "
         text = sentence(error)
-        if not text.startswith(who):
-            raise refused(text, False) from None
-        raise BadData(in_the_file(text.removeprefix(who), table, kept, roles.targets[0])) from None
+        mine = text.startswith(who)
+        if mine:
+            text = who + in_the_file(text.removeprefix(who), table, kept, roles.targets[0])
+        raise refused(error, text, mine) from None
     estimator.target_names_ = list(roles.targets)
     if not np.isfinite(estimator.log_marginal_likelihood_):
         raise NoAnswer("learning ended without a finite evidence; look for columns of extreme size, and rescale them.")

@@ -2,108 +2,23 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from covary.cli.choices import (
+    ErrorBarsChoice,
+    InferenceChoice,
+    LearningChoice,
+    LikelihoodChoice,
+    LinkChoice,
+    MethodChoice,
+    MissingChoice,
+    ObjectiveChoice,
+    RuleChoice,
+)
+
 COLUMNS, LEARNING, EXPERTS, OUTPUT = "Columns", "Learning", "Committees of experts", "Output"
-
-
-class ErrorBarsChoice(StrEnum):
-    """Whether to find error bars."""
-
-    auto = "auto"
-    yes = "yes"
-    no = "no"
-
-    @property
-    def asked(self) -> bool | None:
-        """True, False, or None to judge by the time they take."""
-        return {"auto": None, "yes": True, "no": False}[self.value]
-
-
-class LikelihoodChoice(StrEnum):
-    """What the target is."""
-
-    auto = "auto"
-    classes = "classes"
-    gaussian = "gaussian"
-    student_t = "student_t"
-    laplace = "laplace"
-    heteroscedastic = "heteroscedastic"
-    poisson = "poisson"
-    negative_binomial = "negative_binomial"
-    binomial = "binomial"
-    gamma = "gamma"
-    ordinal = "ordinal"
-
-
-class InferenceChoice(StrEnum):
-    """How the posterior is found."""
-
-    auto = "auto"
-    exact = "exact"
-    laplace = "laplace"
-    ep = "ep"
-
-
-class ObjectiveChoice(StrEnum):
-    """What the hyperparameters maximise."""
-
-    evidence = "evidence"
-    loo = "loo"
-    gcv = "gcv"
-    kfold = "kfold"
-
-
-class MethodChoice(StrEnum):
-    """How many rows are handled."""
-
-    auto = "auto"
-    exact = "exact"
-    markov = "markov"
-    vecchia = "vecchia"
-    low_rank = "low_rank"
-    svgp = "svgp"
-    subset = "subset"
-    committee = "committee"
-
-
-class RuleChoice(StrEnum):
-    """How experts are combined."""
-
-    grbcm = "grbcm"
-    rbcm = "rbcm"
-    bcm = "bcm"
-    gpoe = "gpoe"
-    poe = "poe"
-    nearest = "nearest"
-
-
-class LearningChoice(StrEnum):
-    """How experts learn."""
-
-    levels = "levels"
-    full = "full"
-    stochastic = "stochastic"
-    independent = "independent"
-
-
-class MissingChoice(StrEnum):
-    """What is done about missing inputs."""
-
-    refuse = "refuse"
-    drop = "drop"
-    impute = "impute"
-    indicator = "indicator"
-
-
-class LinkChoice(StrEnum):
-    """How the latent function of two classes becomes a probability."""
-
-    logit = "logit"
-    probit = "probit"
 
 
 # of several commands --------------------------------------------------------------------------------------------
@@ -126,21 +41,18 @@ ErrorBars = Annotated[
         help="Error bars of the parameters in the summary; auto: if they take less than a minute, or than --max-time.",
     ),
 ]
+FileErrorBars = Annotated[
+    ErrorBarsChoice,
+    typer.Option(
+        "--error-bars",
+        metavar="auto|yes|no",
+        help="Error bars of a model's parameters; auto: if they take less than a minute.",
+    ),
+]
 DropMissing = Annotated[
     bool,
     typer.Option(
         "--drop-missing", rich_help_panel=COLUMNS, help="Leave out rows with a missing value in a column that is used."
-    ),
-]
-SizeColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--size-column",
-        metavar="NAME",
-        rich_help_panel=COLUMNS,
-        help="Column of sizes: the trials behind each number of successes, or the exposure (time, area, people) behind each "
-        "count.",
-        show_default="one each; in predict the column of the same name as in fit",
     ),
 ]
 
@@ -213,7 +125,9 @@ ReportData = Annotated[
 ]
 PageOut = Annotated[
     str | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Page to write.", show_default="the model's name with .html"),
+    typer.Option(
+        "--out", "-o", metavar="FILE", help="Page to write.", show_default="the model's name with .html, in this folder"
+    ),
 ]
 SaveConfig = Annotated[
     str | None,
@@ -267,6 +181,17 @@ WeightColumn = Annotated[
         show_default="every row once",
     ),
 ]
+SizeColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--size-column",
+        metavar="NAME",
+        rich_help_panel=COLUMNS,
+        help="Column of sizes: the trials behind each number of successes, or the exposure (time, area, people) behind each "
+        "count.",
+        show_default="one each",
+    ),
+]
 Likelihood = Annotated[
     LikelihoodChoice,
     typer.Option(
@@ -291,9 +216,9 @@ Method = Annotated[
     typer.Option(
         metavar="NAME",
         rich_help_panel=LEARNING,
-        help="How many rows are handled. auto chooses by rows, inputs and memory, and says what and why: exact; markov (exact, "
-        "one input); vecchia (nearest neighbours, Gaussian noise); low_rank (inducing inputs); svgp (the same in batches, any "
-        "target); subset; committee (experts on parts of the rows).",
+        help="What is done about many rows. auto chooses by rows, inputs, target and memory, and says what and why: exact; "
+        "markov (exact, one input); vecchia (nearest neighbours, Gaussian noise); low_rank (inducing inputs); svgp (the same "
+        "in batches, any target); subset; committee (experts on parts of the rows).",
     ),
 ]
 Objective = Annotated[
@@ -424,7 +349,7 @@ Restarts = Annotated[
         min=0,
         max=1000,
         help="Further starts of the search.",
-        show_default="as many as GPRegressor or GPClassifier makes by itself",
+        show_default="2; 0 for classes",
     ),
 ]
 Seed = Annotated[
@@ -461,6 +386,16 @@ Latent = Annotated[
         "--latent",
         help="Error bars of the function itself, without the noise of a new value; of two classes, the function behind the "
         "probability of the second.",
+    ),
+]
+NewSizes = Annotated[
+    str | None,
+    typer.Option(
+        "--size-column",
+        metavar="NAME",
+        rich_help_panel=COLUMNS,
+        help="Column of trials or exposures, for models of counts and successes.",
+        show_default="that of the fit, if the table has it",
     ),
 ]
 Keep = Annotated[

@@ -26,24 +26,25 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=stream, width=None if stream.isatty() else 140, highlight=False, markup=False, emoji=False)
 
 
-def check_place(path: str, source: str | None = None) -> None:
+def check_place(path: str, source: str | None = None, *, option: str = "--out") -> None:
     """Refuse a file that could not be written, before any work is done."""
     target = Path(path)
     if not path or target.is_dir():
-        raise BadUsage(f"--out is {path!r}, which is a folder; give the name of a file.")
+        raise BadUsage(f"{option} is {path!r}, which is a folder; give the name of a file.")
     if not target.parent.is_dir():
-        raise BadUsage(f"--out is {path!r}, but the folder {str(target.parent)!r} does not exist; create it first.")
+        raise BadUsage(f"{option} is {path!r}, but the folder {str(target.parent)!r} does not exist; create it first.")
     if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
-        raise BadUsage(f"--out is {path!r}, which is also what is read; write to another file.")
+        raise BadUsage(f"{option} is {path!r}, which is also what is read; write to another file.")
 
 
-def check_table_place(path: str, source: str | None = None) -> None:
+def check_table_place(path: str, source: str | None = None, *, option: str = "--out") -> None:
     """As :func:`check_place`, for a table: its suffix must name a format."""
     if table_suffix(path) in (None, ""):
-        raise BadUsage(f"--out is {path!r}, whose suffix names no table format; give {FORMATS}, or - for stdout.")
+        known = f"{FORMATS}, or - for stdout" if option == "--out" else FORMATS
+        raise BadUsage(f"{option} is {path!r}, whose suffix names no table format; give {known}.")
     if table_suffix(path) == ".parquet":
         if Path(path).suffix.lower() == ".gz":
-            raise BadUsage(f"--out is {path!r}; Parquet is compressed inside, so give .parquet alone.")
+            raise BadUsage(f"{option} is {path!r}; Parquet is compressed inside, so give .parquet alone.")
         try:
             import pyarrow  # noqa: F401
         except ImportError:
@@ -53,7 +54,7 @@ def check_table_place(path: str, source: str | None = None) -> None:
             import openpyxl  # noqa: F401
         except ImportError:
             raise BadUsage("writing Excel needs openpyxl; run pip install 'covary[excel]'.") from None
-    check_place(path, source)
+    check_place(path, source, option=option)
 
 
 def table_bytes(frame: Frame, path: str) -> bytes:

@@ -234,6 +234,6 @@ def tell(answer: Answer, level: float, rows: int, dropped: int, path: str) -> No
     for note in answer.notes:
         out.print(note, soft_wrap=True)
     if dropped:
-        out.print(f"{dropped} rows with missing inputs were left out", soft_wrap=True)
+        out.print(f"{dropped} row{'s' * (dropped > 1)} with missing inputs left out", soft_wrap=True)
     if path != "-":
-        out.print(f"wrote {rows} predictions to {Path(path)}", soft_wrap=True)
+        out.print(f"wrote {rows} prediction{'s' * (rows != 1)} to {Path(path)}", soft_wrap=True)

@@ -69,11 +69,11 @@ def page_name(model: str) -> str:
     return f"{Path(model).stem or 'report'}.html"
 
 
-def check_page(path: str, source: str | None = None) -> None:
+def check_page(path: str, source: str | None = None, *, option: str = "--out") -> None:
     """Refuse a page that could not be written, before any work is done."""
     if Path(path).suffix.lower() not in (".html", ".htm"):
         raise BadUsage(f"the report is to be called {path!r}; give a name that ends with .html.")
-    check_place(path, source)
+    check_place(path, source, option=option)
 
 
 def new_rows(

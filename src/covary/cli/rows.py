@@ -87,7 +87,7 @@ def answered(
         gone, flags, notes, values = np.zeros(int(rows.sum()), bool), None, [], inputs[rows]
     else:
         found = _found(estimator, columns, inputs[rows], table)
-        gone, flags, notes = found.gone, found.flags() if can_flag(estimator) else None, _notes(found)
+        gone, flags, notes = found.gone, found.flags() if can_flag(estimator) else None, _notes(columns, found)
         if gone.all():
             raise BadData(f"every row of {table.name!r} lacks an input of the model; fill some.")
         values = pd.DataFrame(found.x, columns=columns.keys)[~gone]
@@ -114,10 +114,10 @@ def _found(estimator: Any, columns: Any, inputs: Frame, table: Table) -> Any:
     return found
 
 
-def _notes(found: Any) -> list[str]:
+def _notes(columns: Any, found: Any) -> list[str]:
     from covary.estimators.frames import unseen_words
 
-    notes = unseen_words(found)
+    notes = [*unseen_words(found), *columns.unmarked(found)]
     filled, gone = int(np.any([[False] * len(found.x), *found.filled.values()], axis=0).sum()), int(found.gone.sum())
     if filled:
         notes.append(f"{filled} row{'s' * (filled > 1)} with a missing input filled in as in fit: see the column {FLAG}")

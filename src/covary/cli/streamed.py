@@ -72,7 +72,7 @@ def in_stream(request: Any, source: Any, head: Table, path: str, progress: Any) 
     except MemoryError:
         raise
     except CovaryError as error:
-        text = sentence(error).removeprefix("predict: ").removeprefix("Parquet: ")
+        text = sentence(error)
         raise (BadUsage if repr(path) in text else BadData)(text) from None
     return _joined(said), rows, source.rows - rows
 

@@ -94,7 +94,7 @@ def open_parquet(source: str) -> Any:
     try:
         return Parquet(source)
     except CovaryError as error:
-        raise BadData(sentence(error).removeprefix("Parquet: ")) from None
+        raise BadData(sentence(error)) from None
 
 
 def _folder(source: str) -> Table:
@@ -105,7 +105,7 @@ def _folder(source: str) -> Table:
     try:
         found.check(found.names, "Parquet")
     except CovaryError as error:
-        raise BadData(sentence(error).removeprefix("Parquet: ")) from None
+        raise BadData(sentence(error)) from None
     frame = pd.concat([found.read(chunk, found.names) for chunk in found.chunks], ignore_index=True)
     return Table(source, frame, notes=(f"{len(found.files)} Parquet files",))
 

@@ -124,16 +124,18 @@ class Committee(AbstractGram):
         if nearest is not None and (isinstance(nearest, bool) or not isinstance(nearest, int | np.integer) or nearest < 1):
             raise fail("Committee", f"nearest is {nearest!r}", "give a whole number, one or more, or None for all experts")
         if rule.local and kind in ("random", "arrival"):
-            what = f"the rule is 'nearest' and the partition {kind!r}"
+            what = f"rule is 'nearest' and partition {kind!r}"
             raise fail("Committee", what, "part the rows by place: 'kmeans', 'kd_tree' or 'column:NAME'")
         if rule.common and self.table is not None and kind == "arrival":
-            what = "the rule 'grbcm', whose experts share rows drawn from everywhere, and the partition 'arrival'"
+            what = "rule is 'grbcm', whose experts share rows drawn from everywhere, and partition 'arrival'"
             raise fail("Committee", what, "use another rule, or partition='kd_tree'")
         if rule.common and self.learning == "independent":
-            what = "the rule 'grbcm' with hyperparameters of its own for each expert"
+            what = "rule is 'grbcm' with hyperparameters of its own for each expert"
             raise fail("Committee", what, "use rule='rbcm', or learn them together")
         if getattr(self.gram, "composite", False):
-            raise fail("Committee", "the gram of an expert is a committee", "a flat committee says the same: raise experts")
+            raise fail(
+                "Committee", "the gram of an expert is a committee", "a flat committee says the same: ask for more experts"
+            )
         as_executor(self.executor)
 
     def check_model(self, model: Any, inference: Any) -> None:

@@ -245,7 +245,7 @@ class GPEstimator(Assessed, BaseEstimator):
             return self._by_work(choice, rows)
         if not choice.gram.composite:
             what = f"executor is given and the method is {choice.name!r}, which works in this process"
-            raise fail(self._who, what, "leave it out, or use method=Committee(...) from covary.committee")
+            raise fail(self._who, what, "leave it out, or use method=Committee(...)")
         return replace(choice, gram=choice.gram.replace(executor=self.executor))
 
     def _by_work(self, choice: Choice, rows: int) -> Choice:

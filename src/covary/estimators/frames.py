@@ -200,9 +200,10 @@ class Columns:
         for c in self.each:
             if c.missing and c.fill is not None:
                 beside = ", and marked in a column of their own" if c.indicator else ""
-                out.append(("missing", f"{c.label}: {c.missing} entries given {c.filled_with()}{beside}"))
+                count = f"{c.missing} {'entry' if c.missing == 1 else 'entries'}"
+                out.append(("missing", f"{c.label}: {count} given {c.filled_with()}{beside}"))
         if self.dropped:
-            out.append(("missing", f"{self.dropped} rows left out for missing inputs"))
+            out.append(("missing", f"{self.dropped} row{'s' * (self.dropped > 1)} left out for missing inputs"))
         return out
 
     def unmarked(self, mapped: Mapped) -> list[str]:

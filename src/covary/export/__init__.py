@@ -66,7 +66,7 @@ def export_model(model: Any, path: str | os.PathLike[str], *, std: bool = True, 
     (True, True)
     """
     if not (hasattr(model, "posterior_") or hasattr(model, "estimators_")):
-        raise fail(WHO, f"got {type(model).__name__} that is not fitted", "fit a GPRegressor or a GPClassifier first")
+        raise fail(WHO, f"got {type(model).__name__} that is not fitted", "fit it first")
     parts = take_apart(model, std)
     size = sum(a.nbytes // (2 if _lower(a) else 1) for a in parts.arrays.values())
     if size > MOST:

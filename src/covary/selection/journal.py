@@ -58,14 +58,14 @@ class Journal:
         if self.path.exists() and self.path.stat().st_size:
             self._read(head)
         else:
-            with whole_file(self.path, "learn") as file:
+            with whole_file(self.path, "Journal") as file:
                 file.write(head)
 
     def _read(self, head: bytes) -> None:
         raw = self.path.read_bytes()
         if not raw.startswith(head):
             raise fail(
-                "learn",
+                "Journal",
                 f"the checkpoint {str(self.path)!r} belongs to another problem (other data, model or settings)",
                 "give another file name, or remove it",
             )
@@ -76,7 +76,7 @@ class Journal:
             record = np.frombuffer(body[start : start + width])
             self.known[record[: 1 + self.size].tobytes()] = (float(record[1 + self.size]), record[2 + self.size :].copy())
         if whole != len(body):  # killed while writing: the last record is dropped
-            with whole_file(self.path, "learn") as file:
+            with whole_file(self.path, "Journal") as file:
                 file.write(raw[: len(head) + whole])
 
     def kept(self, level: float, function: Function) -> Function:
