@@ -39,6 +39,7 @@ UNSAID = {  # functions whose complaints no command can bring about
     ("diagnosis/record.py", "__getitem__"): "checks by name, in Python",
     ("estimators/base.py", "_check_method"): "the option takes no other name",
     ("estimators/base.py", "_kernels"): "kernels come as text",
+    ("estimators/base.py", "_opened"): "the command opens files itself",
     ("estimators/base.py", "_default_kernel"): "refused by the command itself",
     ("estimators/classifier.py", "_class_weights"): "the command gives no weights of classes",
     ("estimators/encoding.py", "encode_likelihood"): "likelihoods have names",
