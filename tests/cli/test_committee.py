@@ -136,6 +136,16 @@ def test_classes_and_gaps_on_disk(call: Call, table: pd.DataFrame, tmp_path: Pat
     assert set(pd.read_parquet("p.parquet")["class"]) == {"high", "low"}
 
 
+def test_a_target_judged_by_a_sample_says_so(
+    call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("covary.cli.disk.SAMPLE", 100)
+    table.assign(kind=np.where(table["y"] > 0.5, "high", "low")).drop(columns="y").to_parquet("k.parquet")
+    options = ["--experts", 4, "--rule", "rbcm", "--folder", "r", "--out", "m.covary", *HELD]
+    said = " ".join(call("fit", "k.parquet", "-t", "kind", *options).stdout.split())
+    assert "; classification (by a sample of 100 rows)" in said
+
+
 def test_the_settings_of_a_run_repeat_it(call: Call, table: pd.DataFrame, tmp_path: Path) -> None:
     options = ["--experts", 3, "--rule", "gpoe", "--partition", "random", "--learning", "full", "--folder", "rows"]
     done = call("fit", "parts", "-t", "y", *options, "--out", "m.covary", "--save-config", "run.toml", "-q", *HELD)

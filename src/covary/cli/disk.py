@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,10 @@ def look(
     some = Table(data, sample)
     labels = label_columns(some, roles, asked)
     values, kept = numbers(some, roles.targets, drop_missing=True, labels=labels)
-    return Left(source, head, roles, recognise(some, roles, values, kept, labels, asked))
+    found = recognise(some, roles, values, kept, labels, asked)
+    if len(sample) < source.rows and found.words:
+        found = replace(found, words=f"{found.words} (by a sample of {len(sample):,} rows)")
+    return Left(source, head, roles, found)
 
 
 def _files(source: Any) -> tuple[str, ...]:
