@@ -24,6 +24,7 @@ from covary._checks import fail
 from covary._memory import free_memory
 
 SHARE = 0.9  # of the free memory, for all workers together
+LITTLE = 2**28  # bytes that nobody can work with
 ONE = (
     "OPENBLAS_NUM_THREADS",
     "OMP_NUM_THREADS",
@@ -82,7 +83,7 @@ class Embedded:
         from distributed import LocalCluster
 
         self.count = workers
-        self.memory = int(SHARE * free_memory() / workers) if memory is None else memory
+        self.memory = int(SHARE * free_memory() / workers) if memory is None else _bytes(memory)
         self.cluster: Any = LocalCluster(
             n_workers=0,
             threads_per_worker=1,
@@ -113,11 +114,27 @@ class Embedded:
         timeout = max(START, timeout)
         until = time.monotonic() + timeout
         while len(client.nthreads()) < self.count:
-            if self.process.poll() is not None or time.monotonic() > until:
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() > until:
                 words = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["they said nothing"]
-                what = f"its {self.count} workers did not start within {timeout:.0f} s ({words[0][:200]})"
+                when = "ended as they started" if ended else f"did not start within {timeout:.0f} s"
+                what = f"its {self.count} workers {when} ({words[0][:200]})"
                 raise fail("Dask", what, "ask for fewer workers, or use Serial()")
             time.sleep(0.05)
+
+
+def _bytes(memory: int | str) -> int:
+    """What a worker may use, as a number."""
+    from dask.utils import parse_bytes
+
+    try:
+        found = int(parse_bytes(memory))
+    except (ValueError, TypeError):
+        raise fail("Dask", f"memory is {memory!r}", "give bytes, or text such as '4GiB'") from None
+    if found < LITTLE:
+        what = f"memory is {memory!r}, less than Python and JAX take without any work"
+        raise fail("Dask", what, "give every worker 512MiB or more")
+    return found
 
 
 def _end(cluster: Any, process: subprocess.Popen[bytes], folder: Path) -> None:

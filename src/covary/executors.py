@@ -14,6 +14,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
+from numbers import Integral, Real
 from typing import Any
 
 from covary._checks import fail
@@ -127,11 +128,12 @@ class Dask:
     ) -> None:
         if address is not None and (workers is not None or memory is not None):
             raise fail("Dask", "an address was given with workers or memory", "leave these to whoever starts the workers there")
-        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
             raise fail("Dask", f"workers is {workers!r}", "give a whole number, one or more")
-        if not timeout > 0:
+        if not isinstance(timeout, Real) or not timeout > 0:
             raise fail("Dask", f"timeout is {timeout!r}", "give a positive number of seconds")
-        self._settings = {"workers": workers, "memory": memory, "timeout": timeout}
+        self._settings: dict[str, Any] = {"workers": None if workers is None else int(workers), "memory": memory}
+        self._settings["timeout"] = timeout
         self._address, self._timeout = address, float(timeout)
         self._lock = threading.RLock()
         self._client: Any = None

@@ -220,6 +220,7 @@ def test_executors_from_what_people_write() -> None:
         ({"workers": True}, "workers is True"),
         ({"workers": 1.5}, "workers is 1.5"),
         ({"timeout": 0.0}, "timeout is 0.0"),
+        ({"timeout": "long"}, "timeout is 'long'; give a positive number"),
         ({"address": "tcp://h:1", "workers": 2}, "with workers or memory"),
     ],
     ids=str,
@@ -227,6 +228,14 @@ def test_executors_from_what_people_write() -> None:
 def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(CovaryError, match=words):
         Dask(**options)
+
+
+@pytest.mark.parametrize(
+    ("memory", "words"), [("lots", "give bytes, or text such as '4GiB'"), (-5, "512MiB or more"), ("1kB", "less than Python")]
+)
+def test_memory_nobody_can_work_with_is_refused_before_a_worker_starts(memory: Any, words: str) -> None:
+    with pytest.raises(CovaryError, match=words), Dask(workers=np.int64(1), memory=memory) as executor:
+        executor.map(len, [()])
 
 
 def test_nothing_starts_before_the_first_work(tmp_path: Path) -> None:
