@@ -97,6 +97,29 @@ def test_a_partition_tells_whose_a_new_input_is() -> None:
         assert (found.assign(X[:7]) == found.assign(X)[:7]).all()
 
 
+@pytest.mark.parametrize("kind", ["kd_tree", "kmeans"])
+def test_a_part_without_rows_falls_to_an_expert_that_has_some(kind: str) -> None:
+    found = splitter(kind, X, 6)
+    every = found.assign(NEW)
+    for numbers in ([0, 1, 2, 3, 4, 5], [1, 4], [3]):
+        whose = found.among(numbers).assign(NEW)
+        assert set(whose.tolist()) <= set(numbers)
+        stay = np.isin(every, numbers)
+        np.testing.assert_array_equal(whose[stay], every[stay])
+
+
+def test_just_outside_a_few_repeated_places_the_nearest_expert_speaks_not_the_prior() -> None:
+    x = np.repeat([[0.0], [1.0], [2.0]], 20, axis=0)
+    post = condition(
+        Model(GP("Matern52()"), likelihood=Gaussian(0.01)),
+        Data(x, x[:, 0]),
+        gram=Committee(7, rule="nearest", partition="kd_tree"),
+    )
+    found = post.predict([[2.1], [-0.1], [1.1]]).f
+    assert (found.variance < 0.2).all()
+    np.testing.assert_allclose(found.mean, [2.1, -0.1, 1.1], atol=0.3)
+
+
 # estimators -------------------------------------------------------------------------------------------------------------
 SETTINGS = [
     Committee(4),

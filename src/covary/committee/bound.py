@@ -138,7 +138,8 @@ class CommitteeBound(AbstractBound):
             which = [i for i, item in enumerate(held.items) if not wanted.isdisjoint(item.numbers)]
         if self._seats is None:
             calls = [Call(held.load, item, self._models(item), self.recipe, self.shared) for item in held.items]
-            if 8 * held.experts * self.size**2 > KEPT * free_memory() * (1 if held.executor.workers == 1 else 2):
+            matrices = held.experts * self.model.likelihood.latents
+            if 8 * matrices * self.size**2 > KEPT * free_memory() * (1 if held.executor.workers == 1 else 2):
                 some = calls if which is None else [calls[i] for i in which]
                 return held.executor.map(freshly, some, wanted, function, *arguments, note=note)
             self._seats = Held(held.executor, called, calls, held.rows, held.experts)
@@ -193,8 +194,8 @@ class CommitteeBound(AbstractBound):
         return mean.astype(X.x.dtype), said.variance.astype(X.x.dtype) if variance else None
 
     def _nearest(self, X: Inputs) -> Spread:
-        """Every new input answered by the expert in whose part it lies."""
-        whose = self.settled.splitter.assign(np.asarray(X.x, np.float64))
+        """Every new input answered by the expert in whose part it lies; a part without rows falls to the one beside it."""
+        whose = self.settled.splitter.among(self.settled.numbers()).assign(np.asarray(X.x, np.float64))
         found = [part for group in self.ask(nearest, X, whose, wanted=frozenset(whose.tolist())) for part in group]
         base = prior(self.model, X)  # what is said where nobody is
         outputs = found[0][1].shape[1:] if found else base.mean.shape[1:]

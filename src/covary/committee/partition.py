@@ -7,7 +7,8 @@ Places are measured in length-scales, as correlation decides who is near.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -66,6 +67,10 @@ class Centres:
         """How far every row is from every part (n, parts), but for something that all parts have in common."""
         return (self.centres**2).sum(1) + self.handicap - 2 * (x / self.unit) @ self.centres.T
 
+    def among(self, numbers: Sequence[int]) -> Centres:
+        """The same with some of the experts alone: those that have rows."""
+        return replace(self, handicap=np.where(np.isin(np.arange(self.experts), numbers), self.handicap, np.inf))
+
 
 @dataclass(frozen=True)
 class Tree:
@@ -115,6 +120,20 @@ class Tree:
             value = x[:, j, None]
             out += (np.maximum(np.maximum(low[:, j] - value, value - high[:, j]), 0.0) / self.unit[j]) ** 2
         return out
+
+    def among(self, numbers: Sequence[int]) -> Tree:
+        """The same with some of the experts alone, those that have rows: where one side has none, the other is taken."""
+        if len(numbers) == self.experts:
+            return self
+        left, right = self.left.copy(), self.right.copy()
+        any_of = np.isin(-self.column - 1, numbers)
+        for i in np.flatnonzero(self.column >= 0)[::-1]:  # children come after their node
+            any_of[i] = any_of[left[i]] or any_of[right[i]]
+            if not any_of[left[i]]:
+                left[i] = right[i]
+            elif not any_of[right[i]]:
+                right[i] = left[i]
+        return replace(self, left=left, right=right)
 
 
 def near(splitter: Any, part: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:

@@ -298,8 +298,7 @@ def extended(post: Posterior, data: Data, committee: Committee) -> Posterior:
     near = scaled(x, column_scales(post.model.prior.kernels, data.X))
     whose = owner[KDTree(near[:old]).query(near[old:])[1]]
     if bound.rule.local:
-        part = settled.splitter.assign(x[old:])
-        whose = np.where(np.isin(part, owner), part, whose)
+        whose = settled.splitter.among(settled.numbers()).assign(x[old:])
     rows = [np.concatenate([mine, old + np.flatnonzero(whose == number)]) for number, mine in enumerate(settled.rows)]
     grown = committee.replace(settled=Experts(rows, None, settled.splitter))
     return posterior(grown, post.model, bound.models, data, grown.held(data), None, bound.recipe.inference)
