@@ -195,6 +195,17 @@ def test_files_that_differ_are_refused_and_named(folder: Path) -> None:
         Parquet(folder).check(["b"], "fit")
 
 
+def test_a_column_that_only_a_later_file_has_is_no_secret(tmp_path: Path) -> None:
+    pd.DataFrame({"a": [1.0, 2.0], "y": [0.0, 1.0]}).to_parquet(tmp_path / "1.parquet")
+    pd.DataFrame({"a": [1.0, 2.0], "z": [3.0, 4.0], "y": [0.0, 1.0]}).to_parquet(tmp_path / "2.parquet")
+    source = Parquet(tmp_path)
+    assert source.names == ("a", "y", "z")
+    source.check(["a", "y"], "predict")
+    with pytest.raises(CovaryError, match=r"'1\.parquet' has no column 'z'"):
+        source.check(source.names, "fit")
+    assert Parquet(tmp_path, columns=["a", "y"]).names == ("a", "y")
+
+
 def test_without_pyarrow_a_sentence_says_what_to_install(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)

@@ -64,7 +64,7 @@ class Parquet:
         self.chunks = tuple(chunk for chunks, _ in found for chunk in chunks if chunk.rows)
         self.rows = sum(chunk.rows for chunk in self.chunks)
         self._kinds = [kinds for _, kinds in found]  # by file: what each column holds
-        self.names = tuple(self._kinds[0])
+        self.names = tuple(dict.fromkeys(name for kinds in self._kinds for name in kinds))
         if not self.rows:
             raise fail("Parquet", f"{str(self.path)!r} has no rows", "give a table with rows")
         if columns is not None:
