@@ -103,7 +103,7 @@ def starting_values(model: Any, data: Data) -> Any:
     y_scale, columns = target_scale(seen), Column.of(data)
     values: dict[str, Any] = {}
     kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
-    levels = model.likelihood.latent_levels(y_scale)
+    levels = model.likelihood.starting_levels(y_scale)
     for which, kernel in enumerate(kernels):
         root = "kernel" if len(kernels) == 1 else f"kernel.{which}"
         terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
