@@ -27,6 +27,7 @@ from covary.kernels.varying import ChangePoint, ModulatedSquaredExponential
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import parameters, rebuild
 
+FEW_ROWS = 5  # on one input, how many rows apart the shortest length-scale that is tried reaches
 SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
 
 
@@ -95,6 +96,29 @@ def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
         if isinstance(owner, AbstractStationary):
             found[f"{path}.lengthscale"] = seen
     return found
+
+
+def brief(model: Any, data: Data) -> list[Any]:
+    """The model with a length-scale of a few rows, where one stationary kernel sees a single column; none where that is long.
+
+    From a long one a trend is found, and the season round it is taken for noise.
+    """
+    kernels = model.kernel if isinstance(model.kernel, tuple) else (model.kernel,)
+    found = lengthscale_paths(model.kernel, data.X.columns)
+    alone = len(found) == len(kernels) and all(len(seen) == 1 for seen in found.values())
+    if not alone or (len(kernels) > 1 and not model.likelihood.log_concave):  # a second function is of another kind
+        return []
+    columns = Column.of(data).take(next(iter(found.values())))
+    short = FEW_ROWS * float(columns.span[0]) / data.rows
+    if not 0 < short < columns.scale[0]:
+        return []
+
+    def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
+        if path not in found or mark.fixed:
+            return value, mark
+        return np.full(np.shape(value), short if mark.bounds is None else np.clip(short, *mark.bounds)), mark
+
+    return [rebuild(model, change)]
 
 
 def starting_values(model: Any, data: Data) -> Any:
