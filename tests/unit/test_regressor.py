@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
@@ -214,6 +215,10 @@ def test_a_season_round_a_trend_is_not_taken_for_noise() -> None:
     model = GPRegressor(random_state=0).fit(t[:, None], y)
     assert np.sqrt(float(model.model_.likelihood.variance)) < 0.5  # ppm; the season has three
     assert len(model.learned_.restarts) == 5  # the plain one, a short length-scale, more noise, less, a rougher kernel
+    wind = np.random.default_rng(0).normal(size=len(t))
+    table = pd.DataFrame({"when": pd.to_datetime(co2[["year", "month"]].assign(day=15)), "wind": wind})
+    dated = GPRegressor(random_state=0).fit(table, y)  # along the dates, whatever else there is
+    assert np.sqrt(float(dated.model_.likelihood.variance)) < 0.5
     bounded = GPRegressor("1.0 * Matern52(lengthscale=bounded(8.0, 2.0, 20.0))", random_state=0).fit(t[:, None], y)
     assert all(2.0 <= float(r.start.kernel.kernel.lengthscale) <= 20.0 for r in bounded.learned_.restarts)
     asked = GPRegressor("1.0 * Matern52(lengthscale=8.0)", n_restarts=1, random_state=0).fit(t[:60, None], y[:60])

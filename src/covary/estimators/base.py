@@ -21,7 +21,7 @@ from covary.committee.sources import Parquet
 from covary.data import Data
 from covary.estimators import stored, streamed
 from covary.estimators.assessed import Assessed, warnings_of
-from covary.estimators.cells import CATEGORY
+from covary.estimators.cells import CATEGORY, DATE
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
 from covary.estimators.method import NAMES, Choice, choose
 from covary.estimators.summary import Summary
@@ -206,9 +206,11 @@ class GPEstimator(Assessed, BaseEstimator):
         self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
 
     def _short(self, start: Model, data: Data, choice: Choice) -> list[Model]:
-        """A start with a short length-scale, on one input: of regression beside others, of classes beside the only one."""
+        """A start with a short length-scale, on one input or along dates: beside others, and of classes beside the only one."""
         several = self.n_restarts >= SEVERAL or (self.kernel is None and hasattr(self, "classes_"))
-        return brief(start, data) if several and not choice.gram.composite else []
+        columns = getattr(self, "columns_", None)
+        dates = [] if columns is None else columns.places(DATE)
+        return brief(start, data, dates) if several and not choice.gram.composite else []
 
     _reader: Reader | None = None
 
