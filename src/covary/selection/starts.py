@@ -128,13 +128,16 @@ def brief(model: Any, data: Data, dates: Collection[int] = ()) -> list[Any]:
     return [out] if changed else []
 
 
-def starting_values(model: Any, data: Data) -> Any:
-    """The model with every free parameter at its natural scale for these data; fixed ones keep their values."""
+def starting_values(model: Any, data: Data, *, calm: bool = False) -> Any:
+    """The model with every free parameter at its natural scale for these data; fixed ones keep their values.
+
+    ``calm`` asks for a start at which every table has a posterior mode.
+    """
     seen = working(model, data)
     y_scale, columns = target_scale(seen), Column.of(data)
     values: dict[str, Any] = {}
     kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
-    levels = model.likelihood.starting_levels(y_scale)
+    levels = (model.likelihood.calm_levels if calm else model.likelihood.latent_levels)(y_scale)
     for which, kernel in enumerate(kernels):
         root = "kernel" if len(kernels) == 1 else f"kernel.{which}"
         terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
