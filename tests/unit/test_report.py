@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -234,7 +235,9 @@ def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
     assert ">price $/A$</text>" in page.source
     assert ">a$_$b</text>" in page.source
     classifier = GPClassifier("1.0 * Matern52()").fit(x, np.where(y > np.median(y), "more than $_$", "less"))
-    classifier.plot().figure.savefig(tmp_path / "classes.png")
+    figure = classifier.plot().figure
+    figure.savefig(tmp_path / "classes.png")
+    plt.close(figure)
 
 
 def test_a_model_from_a_file_and_new_rows(tmp_path: Path) -> None:
