@@ -388,5 +388,5 @@ def test_the_target_keeps_its_name(tmp_path) -> None:
 
 def test_a_lazy_table_is_asked_for_in_full() -> None:
     table = pl.DataFrame({"x": [0.0, 1.0, 2.0]})
-    with pytest.raises(CovaryError, match=r"GPRegressor: X is a LazyFrame, which is not computed yet; give X.collect\(\)"):
+    with pytest.raises(CovaryError, match=r"GPRegressor: X is a LazyFrame, which is not computed yet; collect it first"):
         GPRegressor().fit(table.lazy(), [1.0, 2.0, 3.0])
