@@ -48,6 +48,8 @@ def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:
     found = json.loads(call("info", "t.parquet", "--json").stdout)
     assert [c["type"] for c in found["columns"]] == ["dates", "empty", "whole numbers", "text"]
     assert "2021-05-01" in call("info", "t.parquet").stdout
+    frame[["when", "n"]].to_excel(tmp_path / "t.xlsx", index=False)  # a zip archive, and no model
+    assert [c["type"] for c in json.loads(call("info", "t.xlsx", "--json").stdout)["columns"]] == ["dates", "whole numbers"]
     assert json.loads(call("info", "-", "--json", stdin=b"a,b\n1,inf\n").stdout)["columns"][1]["most"] is None
     assert call("info", "-", stdin=b"a,b\n").exit_code == 0  # a header alone is worth a look
     assert "there is no file" in error(call("info", "none.csv"), 3)

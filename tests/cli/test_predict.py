@@ -127,7 +127,7 @@ def test_stdin_and_a_model_without_names(call: Call, tmp_path: Path, fitted: Pat
     ("arguments", "code", "said"),
     [
         (["none.covary", "new.csv"], 4, "there is no file 'none.covary'"),
-        (["new.csv", "new.csv"], 4, "damaged or no model file"),
+        (["new.csv", "new.csv"], 4, "damaged or no model file but a table; give the model first, then the table"),
         (["half.covary", "new.csv"], 4, "half.covary"),
         (["-", "new.csv"], 4, "stdin"),
         (["one.covary", "short.csv"], 3, "has no column 'z'; its columns are 'x', 'y'."),

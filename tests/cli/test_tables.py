@@ -123,6 +123,10 @@ def test_lines_are_counted_as_an_editor_does(tmp_path: Path) -> None:
         ("x,,y\n1,2,3\n5,7,2\n", "column 2 .* has no name"),
         ("x,y\n1,2\n1,2,3\n", "has 3 cells on line 3 but its header names 2 columns"),
         ("x,y\n1,2,3\n4,5,6\n", "has 3 cells on line 2 but its header names 2 columns"),
+        (
+            "# remark\nx,y\n1,2\n",
+            "has 2 cells on line 2 but line 1, '# remark', is taken for its header; begin with the column names",
+        ),
         ('x,y\n1,2\n"3,4\n', "quotation mark that is opened and never closed"),
         ("x,y\n1,inf\n", r"column 'y' .* is inf on line 2; correct it"),
         ("x,y\n1,1e200\n", r"column 'y' .* is 1e\+200 on line 2; rescale"),

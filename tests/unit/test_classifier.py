@@ -263,3 +263,12 @@ def test_the_summary_warns_where_the_data_say_little() -> None:
     assert "one row only of class odd: little can be learned about it" in str(rare.summary())
     short = GPClassifier(HELD, fixed="*", inference=Laplace(1)).fit(X, TWO)
     assert "the approximation did not settle (reached max_steps)" in str(short.summary())
+
+
+def test_classes_that_take_turns_along_one_input_are_found() -> None:
+    """From a long length-scale alone they look like the toss of a coin."""
+    x = np.linspace(0, 20, 200)[:, None]
+    y = np.where(np.sin(3 * x[:, 0]) > 0, "up", "down")
+    assert GPClassifier(random_state=0).fit(x, y).score(x, y) > 0.9
+    three = np.digitize(np.sin(2 * x[:, 0]), [-0.5, 0.5])
+    assert GPClassifier(random_state=0).fit(x, three).score(x, three) > 0.8

@@ -412,6 +412,21 @@ def test_few_rows_and_constants_are_not_judged() -> None:
     assert flat["pit"].sentence == "The observations do not vary."
 
 
+def test_too_little_to_learn_from_is_a_warning() -> None:
+    """Of so few rows nothing is tested, and 95 % intervals hold far fewer: silence would read as approval."""
+    x = np.linspace(0, 1, 40)[:, None]
+    few = GPRegressor().fit(x[:5], np.sin(x[:5, 0]))
+    assert few.diagnose().warnings[0].sentence.startswith("5 rows are too few to tell whether the error bars hold")
+    assert "too few to tell" in str(few.summary())
+    assert "data" not in [check.name for check in few.diagnose(x[5:], np.sin(x[5:, 0]))]  # tested on rows enough
+    assert GPRegressor(fixed=("*",)).fit(x[:5], np.sin(x[:5, 0])).diagnose().ok  # nothing was learned from so few
+    classes = GPClassifier().fit(x[:6], list("ababab")).diagnose()
+    assert classes["data"].sentence == "6 rows are too few to tell whether the probabilities are right."
+    flat = GPRegressor().fit(x, np.stack([np.sin(x[:, 0]), np.ones(40)], axis=1)).diagnose()
+    assert flat["data"].sentence.startswith("The observations of y1 do not vary: there is nothing to learn")
+    assert GPRegressor(likelihood="poisson").fit(x, np.zeros(40)).diagnose().ok  # no counts at all is a count
+
+
 def test_categories_have_no_order() -> None:
     """Noise that is larger in one category is found between categories, whatever their codes; no error grows with a code."""
     rng = np.random.default_rng(12)

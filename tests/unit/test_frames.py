@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from covary import GPClassifier, GPRegressor, load
+from covary._checks import CovaryError
 from covary.data import Inputs
 from covary.estimators.cells import read_cells
 from covary.estimators.frames import Columns
@@ -383,3 +384,9 @@ def test_the_target_keeps_its_name(tmp_path) -> None:
     assert load(tmp_path / "m.covary").target_names_ == ["yield"]
     assert GPClassifier("Matern52()").fit(frame[["x"]], frame["kind"]).target_names_ == ["kind"]
     assert not hasattr(model.fit(frame[["x"]], frame["yield"].to_numpy()), "target_names_")
+
+
+def test_a_lazy_table_is_asked_for_in_full() -> None:
+    table = pl.DataFrame({"x": [0.0, 1.0, 2.0]})
+    with pytest.raises(CovaryError, match=r"GPRegressor: X is a LazyFrame, which is not computed yet; collect it first"):
+        GPRegressor().fit(table.lazy(), [1.0, 2.0, 3.0])

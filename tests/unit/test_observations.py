@@ -303,6 +303,18 @@ def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row(name: str) -> Non
 # inference ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("noise", [0.01, 0.0])
+def test_noise_that_varies_and_is_small_beside_the_function(noise: float) -> None:
+    """Where the function can pass through every row, noise that is free to vary has no mode: learning starts near one size."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 10, (60, 2))
+    f = np.sin(x[:, 0]) + 0.3 * x[:, 1]
+    model = GPRegressor(likelihood="heteroscedastic", **QUICK).fit(x, f + noise * rng.normal(size=60))
+    mean, std = model.predict(x, return_std=True)
+    assert np.abs(mean - f).max() < 0.05
+    assert ((std > 0) & (std < 0.05)).all()
+
+
 @pytest.mark.parametrize("name", [n for n in OTHER if n not in ("laplace", "heteroscedastic")])
 def test_two_approximations_agree_roughly(name: str) -> None:
     likelihood, start = fitted(name).model_.likelihood, fitted(name).model_

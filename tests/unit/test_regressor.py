@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
-from covary import GP, Data, GPRegressor, Model, condition, log_evidence
+from covary import GP, Data, GPRegressor, Model, condition, datasets, log_evidence
 from covary._checks import CovaryError
 from covary.kernels import fixed
 from covary.likelihoods import Gaussian
@@ -205,3 +206,20 @@ def test_defaults_do_not_depend_on_units() -> None:
     np.testing.assert_allclose(other, 1e5 * mean - 7e5, rtol=1e-2)
     np.testing.assert_allclose(other_std, 1e5 * std, rtol=2e-2)
     assert two.log_marginal_likelihood_ == pytest.approx(one.log_marginal_likelihood_ - 60 * np.log(1e5), abs=0.1)
+
+
+def test_a_season_round_a_trend_is_not_taken_for_noise() -> None:
+    """From a long length-scale alone the search ends at the trend, hundreds of nats below."""
+    co2 = datasets.load_co2()
+    t, y = co2["decimal_year"].to_numpy(), co2["co2_ppm"].to_numpy()
+    model = GPRegressor(random_state=0).fit(t[:, None], y)
+    assert np.sqrt(float(model.model_.likelihood.variance)) < 0.5  # ppm; the season has three
+    assert len(model.learned_.restarts) == 5  # the plain one, a short length-scale, more noise, less, a rougher kernel
+    wind = np.random.default_rng(0).normal(size=len(t))
+    table = pd.DataFrame({"when": pd.to_datetime(co2[["year", "month"]].assign(day=15)), "wind": wind})
+    dated = GPRegressor(random_state=0).fit(table, y)  # along the dates, whatever else there is
+    assert np.sqrt(float(dated.model_.likelihood.variance)) < 0.5
+    bounded = GPRegressor("1.0 * Matern52(lengthscale=bounded(8.0, 2.0, 20.0))", random_state=0).fit(t[:, None], y)
+    assert all(2.0 <= float(r.start.kernel.kernel.lengthscale) <= 20.0 for r in bounded.learned_.restarts)
+    asked = GPRegressor("1.0 * Matern52(lengthscale=8.0)", n_restarts=1, random_state=0).fit(t[:60, None], y[:60])
+    assert len(asked.learned_.restarts) == 2

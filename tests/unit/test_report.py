@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -215,7 +216,8 @@ def test_a_rough_surface_stays_small(tmp_path: Path) -> None:
 
 def test_tiny_and_constant_tables(tmp_path: Path) -> None:
     x = np.linspace(0, 1, 4)[:, None]
-    sound(GPRegressor().fit(x, x[:, 0] ** 2).report(tmp_path / "few.html"))
+    page = sound(GPRegressor().fit(x, x[:, 0] ** 2).report(tmp_path / "few.html"))
+    assert "can be taken at their word" not in page.source
     sound(GPRegressor().fit(np.linspace(0, 1, 30)[:, None], np.ones(30)).report(tmp_path / "flat.html"))
 
 
@@ -224,6 +226,18 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     x.columns = ["<script>alert('x')</script>", "a & b"]
     page = sound(GPRegressor("1.0 * Matern52()").fit(x, y).report(tmp_path / "r.html", title="<b>bold</b>"))
     assert page.texts["h1"] == ["<b>bold</b>"]
+
+
+def test_dollar_signs_in_names_are_no_formulas(tmp_path: Path) -> None:
+    x, y, _ = table(40)
+    x.columns = ["price $/A$", "a$_$b"]
+    page = sound(GPRegressor("1.0 * Matern52()", n_restarts=0).fit(x, y).report(tmp_path / "r.html"))
+    assert ">price $/A$</text>" in page.source
+    assert ">a$_$b</text>" in page.source
+    classifier = GPClassifier("1.0 * Matern52()").fit(x, np.where(y > np.median(y), "more than $_$", "less"))
+    figure = classifier.plot().figure
+    figure.savefig(tmp_path / "classes.png")
+    plt.close(figure)
 
 
 def test_a_model_from_a_file_and_new_rows(tmp_path: Path) -> None:

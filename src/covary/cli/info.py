@@ -14,7 +14,7 @@ from covary.cli.model_file import load_model, versions
 from covary.cli.output import console, write_json
 from covary.cli.progress import bar
 from covary.cli.shown import facts_table, show_model, simple_table
-from covary.cli.tables import Table, is_text, read_table
+from covary.cli.tables import Table, is_text, read_table, table_suffix
 from covary.cli.targets import KINDS, class_words
 
 MOST_LINES = 200
@@ -43,6 +43,8 @@ def _is_model(path: str) -> bool:
     """By suffix, else by the bytes it begins with."""
     if Path(path).suffix.lower() == ".covary":
         return True
+    if table_suffix(path) == ".xlsx":  # a zip archive too
+        return False
     try:
         with open(path, "rb") as handle:
             return handle.read(4) == b"PK\x03\x04"

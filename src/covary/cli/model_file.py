@@ -10,6 +10,7 @@ from typing import Any
 
 from covary._checks import CovaryError
 from covary.cli.doors import BadModel, BadUsage, sentence
+from covary.cli.tables import table_suffix
 
 MADE = "made"
 
@@ -35,7 +36,12 @@ def load_model(path: str) -> tuple[Any, dict[str, Any]]:
         raise BadModel("a model cannot come through stdin; give the name of a file.")
     if not Path(path).exists():
         raise BadModel(f"there is no file {path!r}; check the name, or make a model with covary fit.")
-    estimator = files.load(path)
+    try:
+        estimator = files.load(path)
+    except files.BadFile:
+        if table_suffix(path):
+            raise BadModel(f"{path!r} is damaged or no model file but a table; give the model first, then the table.") from None
+        raise
     made: Any = None
     with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         page = json.loads(archive.read(files.PAGE))

@@ -251,12 +251,17 @@ def _parse(text: str, delimiter: str, width: int, name: str, decimal: str) -> Fr
 
 def _ragged(text: str, delimiter: str, width: int, name: str, error: Exception) -> str:
     """Why the text could not be cut into cells."""
-    for line, cells in _records(text, delimiter):
+    header, first = 1, ""
+    for i, (line, cells) in enumerate(_records(text, delimiter)):
+        if i == 0:
+            header, first = line, cells[0]
         if len(cells) > width:
-            return (
-                f"{name!r} has {len(cells)} cells on line {line} but its header names {width} column{'s' * (width > 1)}; "
-                "correct the line, or the header, or put quotes round cells that hold the delimiter."
-            )
+            names = f"its header names {width} column{'s' * (width > 1)}"
+            do = "correct the line, or the header, or put quotes round cells that hold the delimiter."
+            if width == 1:
+                names = f"line {header}, {shown(first)}, is taken for its header"
+                do = f"begin with the column names ({NAMES[delimiter]} between them), and remove what stands above them."
+            return f"{name!r} has {len(cells)} cells on line {line} but {names}; {do}"
     if "EOF inside string" in str(error):
         return f"{name!r} has a quotation mark that is opened and never closed; close it, or remove it."
     return f"{name!r} cannot be cut into columns ({' '.join(str(error).split())[:120]}); check the file."

@@ -9,7 +9,7 @@ import numpy as np
 from covary._checks import CovaryError
 from covary.diagnosis.classes import check_classes
 from covary.diagnosis.errors import check_errors
-from covary.diagnosis.fitting import check_bounds, check_fit, check_priors
+from covary.diagnosis.fitting import check_bounds, check_data, check_fit, check_priors
 from covary.diagnosis.foretold import Foretold, foretell
 from covary.diagnosis.queries import check_queries
 from covary.diagnosis.record import WARNING, Check, Diagnosis, missing
@@ -48,7 +48,8 @@ def diagnose(subject: Subject, X: Any = None, y: Any = None) -> Diagnosis:
     except (CovaryError, np.linalg.LinAlgError) as error:
         why = f"There are no leave-one-out predictions here: {error}"
         checks: list[Check] = [missing("errors", "Error bars", why)]
-    checks += check_fit(subject)
+    tested = len(seen) if seen is not None and seen.kind == "new rows" else 0
+    checks = [*check_data(subject, tested), *checks, *check_fit(subject)]
     if X is None:
         return Diagnosis(tuple(checks), seen)
     known = seen.share if seen is not None and seen.kind != "new rows" else None

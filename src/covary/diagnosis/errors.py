@@ -46,7 +46,7 @@ def check_errors(subject: Subject, seen: Foretold) -> list[Check]:
     checks = [
         _coverage("coverage", titles["coverage"], 0.95, subject, seen),
         _coverage("coverage50", titles["coverage50"], 0.5, subject, seen),
-        _pit(titles["pit"], seen),
+        _pit(titles["pit"], subject, seen),
         sharp,
         _structure(titles["structure"], subject, seen),
         _varying(titles["heteroscedastic"], subject, seen),
@@ -96,7 +96,7 @@ def _coverage(name: str, title: str, level: float, subject: Subject, seen: Foret
     wide = "Let the noise be learned." if _held(subject) else "Try another kernel or likelihood."
     if not _held(subject) and float((np.abs(seen.z) > 3).mean()) > 2 * (2 * ndtr(-3.0)):
         wide = "A few rows lie far out and widen the error bars of all others, as noise does that varies or has heavy tails: "
-        wide += "use likelihood='student_t' or 'heteroscedastic', or transform y."
+        wide += "use likelihood='student_t' or 'heteroscedastic', or transform y." if subject.gaussian else "transform y."
     if p > 1:
         narrow = wide = "The outputs share one kernel and one noise: fit them one at a time."
     rule = f"{100 * level:g} % ± {100 * COVERAGE[level]:g} %, or within chance"
@@ -106,7 +106,7 @@ def _coverage(name: str, title: str, level: float, subject: Subject, seen: Foret
     )
 
 
-def _pit(title: str, seen: Foretold) -> Check:
+def _pit(title: str, subject: Subject, seen: Foretold) -> Check:
     tests = []
     for j in range(seen.pit.shape[1]):
         found: Any = kstest(seen.pit[:, j], "uniform")
@@ -126,7 +126,9 @@ def _pit(title: str, seen: Foretold) -> Check:
     else:
         why = "which is within chance" if chance >= LEVEL else "which is too little to matter"
         said = f"The probabilities foretold are off by at most {100 * distance:.0f} %, {why}."
-    advice = "Look at the histogram; try another likelihood (student_t, heteroscedastic), or transform y."
+    advice = "Look at the histogram; try another likelihood, or transform y."
+    if subject.gaussian:
+        advice = advice.replace("likelihood", "likelihood (student_t, heteroscedastic)")
     if seen.pit.shape[1] > 1:
         advice = "The outputs share one kernel and one noise: fit them one at a time."
     advice = advice if bad else ""

@@ -37,6 +37,35 @@ def check_fit(subject: Subject) -> list[Check]:
     return [_noise(subject), check_priors(subject), _digits(subject), check_bounds(subject), _peaks(subject)]
 
 
+def check_data(subject: Subject, tested: int) -> list[Check]:
+    """A warning where there is too little to learn from: few rows, or observations that do not vary; else nothing.
+
+    ``tested`` is how many new rows the error bars were held against, which is as good as many rows.
+    """
+    name, title, post = "data", "Enough to learn from", subject.post
+    rows, rule = post.data.rows, f"{FEWEST} rows or more, and observations that vary"
+    few = rows < FEWEST and tested < FEWEST and not getattr(post.bound, "composite", False)
+    if few and any(learned is not None for learned in subject.learned):
+        count = f"{rows} {'different ' if post.data.weight is not None else ''}row{'s' * (rows > 1)}"
+        what, more, until = "probabilities are right", "", ""
+        if subject.classes is None:
+            what, more = "error bars hold", "; learned from so few, they are often too narrow"
+            until = "; until then take the error bars for the least they can be"
+        said = f"{count} {'are' if rows > 1 else 'is'} too few to tell whether the {what}{more}."
+        advice = f"Give {FEWEST} rows or more{until}."
+        return [Check(name, title, float(rows), float(FEWEST), rule, WARNING, said, advice)]
+    if subject.classes is not None or subject.likelihood.support != "real":
+        return []
+    still = np.ptp(np.asarray(post.data.y, np.float64).reshape(rows, -1), axis=0) == 0
+    if post.data.scatter is not None and np.any(post.data.scatter):
+        return []
+    which = [target for target, flat in zip(subject.targets, still, strict=True) if flat]
+    if not which or getattr(post.bound, "composite", False):
+        return []
+    said = f"The observations of {', '.join(which)} do not vary: there is nothing to learn, and the error bars are a guess."
+    return [Check(name, title, float(rows), float(FEWEST), rule, WARNING, said, "Check that this is the right column.")]
+
+
 # stated noise ---------------------------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary.diagnosis.foretold import Foretold
+from covary.plots.style import literally
 
 OK, NOTE, WARNING, MISSING = "ok", "note", "warning", "not available"
 
@@ -59,6 +60,7 @@ class Check:
 
             ax = plt.subplots(figsize=(4.8, 3.4), layout="constrained")[1]
         self.draw(ax)
+        literally(ax)
         return ax
 
 

@@ -21,7 +21,7 @@ from covary.committee.sources import Parquet
 from covary.data import Data
 from covary.estimators import stored, streamed
 from covary.estimators.assessed import Assessed, warnings_of
-from covary.estimators.cells import CATEGORY
+from covary.estimators.cells import CATEGORY, DATE
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
 from covary.estimators.method import NAMES, Choice, choose
 from covary.estimators.summary import Summary
@@ -46,9 +46,10 @@ from covary.parameters import Packing, bound, freeze, set_values
 from covary.selection.learn import learn
 from covary.selection.left_out import GeneralisedCrossValidation, KFold, LeaveOneOut
 from covary.selection.priors import Priors, default_priors
-from covary.selection.starts import target_scale
+from covary.selection.starts import brief, target_scale
 
 OBJECTIVES = {"evidence": None, "loo": LeaveOneOut(), "gcv": GeneralisedCrossValidation(), "kfold": KFold(10)}
+SEVERAL = 2  # further starts from which on one with a short length-scale is added
 PATIENCE = 120.0  # seconds of work on one core, beyond which a committee is given all of them
 INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP, "svgp": SVGP}
 
@@ -193,6 +194,7 @@ class GPEstimator(Assessed, BaseEstimator):
                 gram=choice.gram,
                 priors=priors,
                 n_restarts=self.n_restarts,
+                starts=self._short(start, data, choice),
                 rivals=rivals,
                 max_time=self.max_time,
                 checkpoint=self.checkpoint,
@@ -202,6 +204,13 @@ class GPEstimator(Assessed, BaseEstimator):
             model = self.learned_
         self.model_ = getattr(model, "model", model)
         self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
+
+    def _short(self, start: Model, data: Data, choice: Choice) -> list[Model]:
+        """A start with a short length-scale, on one input or along dates: beside others, and of classes beside the only one."""
+        several = self.n_restarts >= SEVERAL or (self.kernel is None and hasattr(self, "classes_"))
+        columns = getattr(self, "columns_", None)
+        dates = [] if columns is None else columns.places(DATE)
+        return brief(start, data, dates) if several and not choice.gram.composite else []
 
     _reader: Reader | None = None
 

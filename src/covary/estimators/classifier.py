@@ -63,7 +63,8 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         dense O(n³) computation; ``"svgp"``, variational through inducing inputs in batches; ``"low_rank"``, ``"markov"``,
         ``"subset"``, ``"committee"``; or a gram from :mod:`covary.gram` or :class:`covary.committee.Committee`.
     n_restarts
-        Further starts of the search.
+        Further starts of the search. With the default kernel, a column of dates or a single column of inputs gets one
+        besides with a short length-scale.
     max_time
         Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
     checkpoint

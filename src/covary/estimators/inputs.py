@@ -29,6 +29,8 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
     columns = getattr(estimator, "columns_", None)
     if isinstance(X, Inputs) and not reset:
         return np.asarray(X.x, np.float64)
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise fail(who, f"X is a {type(X).__name__}, which is not computed yet", "collect it first")
     frame = is_frame(X)
     if columns is not None and not reset and columns.named and not columns.plain and not frame:
         columns.matrix(who, X)  # only the complaint: there are no names

@@ -69,7 +69,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         parts of the rows; or a gram from :mod:`covary.gram` or :class:`covary.committee.Committee` with its own arguments.
     n_restarts
         Further starts of the search (by default one with mostly noise, one with little); large problems try them on a
-        subset of the rows.
+        subset of the rows. Of two and more, a column of dates or a single column of inputs
+        gets one besides with a short length-scale.
     max_time
         Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
     checkpoint

@@ -78,12 +78,15 @@ class BlocksFactor(SeveralFactor):
 
     def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
         """Posterior covariance between latents at m points, from K(X, X*) and k(x*, x*) of every latent."""
-        R = self.inverse()
         out = np.empty((Ks[0].shape[1], self.L, self.L))
+        halves = []  # L⁻¹ Cᵀ K(X, X*): where sites are sharp, R itself would lose the digits of what is left
+        for c in range(self.L):
+            inside = np.concatenate([self.C[:, c, a, None] * Ks[c] for a in range(self.L)])
+            halves.append(Lapack.half_solve(self.root, np.asfortranarray(inside), overwrite=True))
         for c in range(self.L):
             for e in range(self.L):
-                out[:, c, e] = -np.einsum("nm,nm->m", Ks[c], R[c, e] @ Ks[e])
-            out[:, c, c] += prior[c]
+                out[:, c, e] = -np.einsum("nm,nm->m", halves[c], halves[e])
+            out[:, c, c] = np.maximum(out[:, c, c] + prior[c], 0.0)
         return out
 
     def pull(self, bound: Any, shift: np.ndarray, bars: Bars) -> Pulled:

@@ -324,6 +324,10 @@ class AbstractLikelihood(Module):
         """The natural size of each latent function, from that of the rough latent values."""
         return np.full(self.latents, level)
 
+    def calm_levels(self, level: float) -> np.ndarray:
+        """The same for a start that every table bears, where the natural one has no posterior mode."""
+        return self.latent_levels(level)
+
     def starting(self, y: np.ndarray) -> dict[str, float]:
         """Natural starting values of the likelihood's own parameters, by name."""
         return {}

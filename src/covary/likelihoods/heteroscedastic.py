@@ -88,6 +88,10 @@ class HeteroscedasticGaussian(AbstractLikelihood):
     def latent_levels(self, level: float) -> np.ndarray:
         return np.array([level, 1.0])  # the log of the noise varies by a factor or two, whatever the units of y
 
+    def calm_levels(self, level: float) -> np.ndarray:
+        """Noise of nearly one size: free to vary, it vanishes at the mode wherever g can pass through every row."""
+        return np.array([level, 0.3])
+
     # a new observation ------------------------------------------------------------------------------------------------
     def moments(self, f: np.ndarray, size: Any = None) -> Moments:
         """Mean and variance of y at latent values (n, 2)."""

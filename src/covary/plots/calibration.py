@@ -10,7 +10,7 @@ from scipy.stats import binom, kstwo
 from covary._checks import fail
 from covary.metrics.curves import reliability_curve
 from covary.plots.held_out import left_out, left_out_classes
-from covary.plots.style import BLUE, GREY, MARKS, bare, ink, legend, look, one, several, title
+from covary.plots.style import BLUE, GREY, MARKS, bare, ink, legend, look, names_shown, one, several, title
 
 
 def plot_calibration(model: Any = None, ax: Any = None, *, pit: Any = None) -> np.ndarray:
@@ -128,6 +128,7 @@ def plot_coverage(pit: Any, ax: Any = None) -> Any:
     return ax
 
 
+@names_shown
 def plot_reliability(y: Any, p: Any, ax: Any = None, *, classes: Any = None, bins: int = 8) -> Any:
     """How often a class was seen where it was given a probability: the diagonal if the probabilities are calibrated.
 

@@ -10,7 +10,7 @@ from scipy.interpolate import RectBivariateSpline
 from covary._checks import fail
 from covary.data import Inputs
 from covary.plots.columns import coded_columns, names_of, snapped, typical
-from covary.plots.style import COLOURS, INK, MARKS, ink, look, spaced
+from covary.plots.style import COLOURS, INK, MARKS, ink, literally, look, names_shown, spaced
 
 MANY = (*COLOURS, "#777777", "#C4B7A6")  # regions of a map have their colour alone
 SOFT = 0.62  # strength of the colours of a map, so that points stand out
@@ -18,6 +18,7 @@ RANKED = 25  # points along each input while the inputs are ranked
 FINER = 8  # how much finer than its grid a map of several classes is drawn
 
 
+@names_shown
 def plot_classes(
     estimator: Any,
     ax: Any = None,
@@ -131,6 +132,7 @@ def _map(shown: _Shown, ax: Any, points: int | None, margin: float) -> Any:
     drawn = _image(ax, u, v, p, cmap=diverging, vmin=0, vmax=1, interpolation="bilinear")
     bar = ax.figure.colorbar(drawn, ax=ax, ticks=[0, 0.1, 0.5, 0.9, 1])
     bar.ax.set_title(f"P({shown.labels[1]})", fontsize=10)
+    literally(bar.ax)
     bar.outline.set_visible(False)
     for level, width in ((0.1, 0.8), (0.5, 2.2), (0.9, 0.8)):
         bar.ax.axhline(level, color=INK, lw=width)

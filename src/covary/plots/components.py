@@ -15,13 +15,14 @@ from covary.data import Inputs
 from covary.kernels import tiles
 from covary.plots.columns import coded_columns, columns_of, names_of, snapped, typical
 from covary.plots.fit import drawn_range
-from covary.plots.style import BLUE, GREY, INK, SEQUENTIAL, bare, posteriors, several, spaced, title
+from covary.plots.style import BLUE, GREY, INK, SEQUENTIAL, bare, names_shown, posteriors, several, spaced, title
 from covary.prediction import Spread
 
 SIDE = 40  # points along either side of a map
 MOST_ROWS = 300  # rows over which a term is centred
 
 
+@names_shown
 def plot_components(
     model: Any,
     ax: Any = None,

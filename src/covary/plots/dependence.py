@@ -24,7 +24,7 @@ from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.softmax import Softmax
 from covary.plots.columns import CROWDED, coded_columns, column_number, level_names, names_of
 from covary.plots.relevance import _of_means, _rows_of, quick_joint
-from covary.plots.style import BLUE, GREY, MARKS, bare, legend, look, one, posteriors, several
+from covary.plots.style import BLUE, GREY, MARKS, bare, legend, look, names_shown, one, posteriors, several
 
 CELLS = 2**23  # covariances held at a time
 WORK = 2e10  # products spent on joint draws along one column: values × n² × rows
@@ -121,6 +121,7 @@ def dependence(
     return Dependence(labels[j], at, mean, mean - HALF * std, mean + HALF * std, levels)
 
 
+@names_shown
 def plot_dependence(
     model: Any,
     columns: Any = None,

@@ -13,12 +13,13 @@ from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import POSITIVE, UNIT, Parameter, parameters, select, set_values
 from covary.plots.columns import names_of
-from covary.plots.style import ORANGE, UNCERTAIN, one, posteriors, title
+from covary.plots.style import ORANGE, UNCERTAIN, names_shown, one, posteriors, title
 from covary.selection.objectives import log_evidence
 
 LEVELS = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])  # nats below the highest
 
 
+@names_shown
 def plot_evidence(
     model: Any,
     paths: tuple[str, str],

@@ -12,12 +12,13 @@ from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.ordinal import Ordinal
 from covary.plots.columns import coded_columns, snapped
-from covary.plots.style import BLUE, INK, ORANGE, column_name, ink, point_size, spaced
+from covary.plots.style import BLUE, INK, ORANGE, column_name, ink, names_shown, point_size, spaced
 
 SIDE = 80  # points along either side of a map
 NODES = 1000  # latent values of equal probability, where a link is not monotone
 
 
+@names_shown
 def plot_fit(
     posterior: Any,
     ax: Any = None,
@@ -63,6 +64,7 @@ def plot_fit(
     raise fail("plots.plot_fit", f"the model has {x.shape[1]} input columns", "plot models with one or two, or fix the others")
 
 
+@names_shown
 def plot_series(
     posterior: Any,
     grid: Any,

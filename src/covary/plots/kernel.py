@@ -12,7 +12,20 @@ from covary.kernels.base import AbstractKernel
 from covary.kernels.spectrum import spectral_density
 from covary.kernels.text import parse
 from covary.model import GP
-from covary.plots.style import BLUE, COLOURS, DIVERGING, GREY, UNCERTAIN, bare, column_name, legend, one, several, title
+from covary.plots.style import (
+    BLUE,
+    COLOURS,
+    DIVERGING,
+    GREY,
+    UNCERTAIN,
+    bare,
+    column_name,
+    legend,
+    names_shown,
+    one,
+    several,
+    title,
+)
 from covary.posterior import sample_prior
 
 MOST_COLUMNS = 64  # looked through for the number of columns a kernel fits
@@ -189,6 +202,7 @@ def plot_spectrum(
     return ax
 
 
+@names_shown
 def plot_gram(model: Any, X: Any = None, ax: Any = None, *, sort: int | None = None, names: Any = None) -> Any:
     """The covariance matrix of a kernel at the rows of X as a heat map, or that of a posterior.
 

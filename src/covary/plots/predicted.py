@@ -9,12 +9,13 @@ from scipy.special import ndtri
 
 from covary._checks import check_finite, check_positive, fail
 from covary.plots.held_out import HALF, left_out
-from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, legend, one, thinned, title
+from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, legend, names_shown, one, thinned, title
 
 FEWEST = 12  # rows for each point of a running mean
 KINDS = 30  # whole numbers of at most so many kinds are drawn apart
 
 
+@names_shown
 def plot_predicted(
     model: Any, mean: Any = None, std: Any = None, ax: Any = None, *, name: str = "y", interval: Any = None
 ) -> Any:
@@ -108,6 +109,7 @@ def r_squared(value: float) -> str:
     return f"{value:.{places}f}".replace("-", "−")
 
 
+@names_shown
 def plot_residuals(
     model: Any,
     mean: Any = None,

@@ -21,7 +21,7 @@ from covary.gram.dense import DenseBound
 from covary.likelihoods.softmax import Softmax
 from covary.parameters import parameters
 from covary.plots.columns import names_of
-from covary.plots.style import BLUE, bare, ink, one, posteriors
+from covary.plots.style import BLUE, bare, ink, names_shown, one, posteriors
 from covary.posterior import square_root
 
 WORK = 2e10  # products spent on joint draws: columns × n² × rows
@@ -109,6 +109,7 @@ def relevance(
     return Relevance([labels[chosen[i]] for i in order], values[order], errors)
 
 
+@names_shown
 def plot_relevance(
     names: Any, values: Any = None, errors: Any = None, ax: Any = None, *, most: int = 20, **options: Any
 ) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,6 +29,9 @@ PANEL = (3.2, 2.3)  # inches
 MOST = 4000  # points drawn; more are thinned, and the picture says so
 RASTER = 1500  # points beyond which they are pixels in a vector picture
 CURRENT = "#1b1c1d"  # the ink that :func:`svg` hands over to the page
+FORMULA = re.compile(r"\$[^$]*[\\^_][^$]*\$")  # what lies between two dollar signs, if it may be one
+
+Draws = TypeVar("Draws", bound=Callable[..., Any])
 
 
 def ink() -> str:
@@ -101,6 +106,7 @@ def svg(figure: Any, *, title: str, prefix: str = "") -> str:
 
     import matplotlib as mpl
 
+    literally(figure)
     out = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "covary"}):
         figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -177,6 +183,48 @@ def title(ax: Any, text: str) -> None:
 
 
 # points and names -----------------------------------------------------------------------------------------------
+
+
+def literally(artist: Any) -> None:
+    """Let dollar signs in names be dollar signs, unless there is a formula between them that matplotlib can read."""
+    from matplotlib.mathtext import MathTextParser
+    from matplotlib.text import Text
+
+    for text in artist.findobj(Text):
+        words = text.get_text()
+        if "$" not in words:
+            continue
+        try:
+            formula = bool(FORMULA.search(words)) and bool(MathTextParser("path").parse(words))
+        except ValueError:
+            formula = False
+        text.set_parse_math(formula)
+
+
+def names_shown(draw: Draws) -> Draws:
+    """For a function that draws names of the user's and gives back its axes: names such as ``price [$/A$]`` stay as they are.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> @names_shown
+    ... def plot_nothing(name):
+    ...     ax = plt.subplots()[1]
+    ...     ax.set_xlabel(name)
+    ...     return ax
+    >>> [plot_nothing(name).xaxis.label.get_parse_math() for name in ("a$_$b", r"$\\alpha$")]
+    [False, True]
+    >>> plt.close("all")
+    """
+
+    @functools.wraps(draw)
+    def drawn(*args: Any, **options: Any) -> Any:
+        out = draw(*args, **options)
+        for ax in np.ravel(np.asarray(out, dtype=object)):
+            literally(ax)
+        return out
+
+    return drawn  # type: ignore[return-value]
 
 
 def point_size(rows: int) -> float:

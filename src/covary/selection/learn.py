@@ -276,6 +276,8 @@ def _search(
         if problem.jitter and hasattr(objective, "jitter"):
             objective = problem.custom = replace(objective, jitter=problem.jitter)
             function, note = on(levels[0])
+        if model.likelihood.latents > 1:  # there may be no mode
+            starts = (*starts, spread_equal(starting_values(model, data, calm=True)))
     points = [theta0, *(packing.pack(as_model(s)) for s in starts)]
     points += [np.clip(p, lower, upper) for p in further_starts(theta0, centre, packing, n_restarts, rng)]
     tracker = Tracker(levels, len(points) + len(rivals), packing.size, began, ladder.costs())

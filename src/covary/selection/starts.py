@@ -7,6 +7,7 @@ part of its own.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,8 @@ from covary.kernels.varying import ChangePoint, ModulatedSquaredExponential
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import parameters, rebuild
 
+FEW_ROWS = 5  # on one input, how many rows apart the shortest length-scale that is tried reaches
+ASIDE = 10.0  # how much longer the other columns' are then: rows are neighbours in time, whatever else they differ in
 SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
 
 
@@ -97,13 +100,44 @@ def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
     return found
 
 
-def starting_values(model: Any, data: Data) -> Any:
-    """The model with every free parameter at its natural scale for these data; fixed ones keep their values."""
+def brief(model: Any, data: Data, dates: Collection[int] = ()) -> list[Any]:
+    """The model with a length-scale of a few rows along the only column of its stationary kernel, or along the ``dates``.
+
+    From a long one a trend is found, and the season round it is taken for noise. None where that is no shorter than usual.
+    """
+    kernels = model.kernel if isinstance(model.kernel, tuple) else (model.kernel,)
+    found = lengthscale_paths(model.kernel, data.X.columns)
+    if len(found) != len(kernels) or (len(kernels) > 1 and not model.likelihood.log_concave):
+        return []  # several scales already, or a second function of another kind
+    columns, changed = Column.of(data), False
+
+    def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
+        nonlocal changed
+        seen = found.get(path, np.empty(0, int))
+        if mark.fixed or len(seen) != np.size(value):
+            return value, mark
+        short = FEW_ROWS * columns.span[seen] / data.rows
+        wanted = (short > 0) & (short < columns.scale[seen]) & ((len(seen) == 1) | np.isin(seen, list(dates)))
+        rest = np.ravel(value) * (ASIDE if wanted.any() else 1.0)
+        new = np.where(wanted, short, rest)
+        new = new if mark.bounds is None else np.clip(new, *mark.bounds)
+        changed = changed or not np.array_equal(new, np.ravel(value))
+        return new.reshape(np.shape(value)), mark
+
+    out = rebuild(model, change)
+    return [out] if changed else []
+
+
+def starting_values(model: Any, data: Data, *, calm: bool = False) -> Any:
+    """The model with every free parameter at its natural scale for these data; fixed ones keep their values.
+
+    ``calm`` asks for a start at which every table has a posterior mode.
+    """
     seen = working(model, data)
     y_scale, columns = target_scale(seen), Column.of(data)
     values: dict[str, Any] = {}
     kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
-    levels = model.likelihood.latent_levels(y_scale)
+    levels = (model.likelihood.calm_levels if calm else model.likelihood.latent_levels)(y_scale)
     for which, kernel in enumerate(kernels):
         root = "kernel" if len(kernels) == 1 else f"kernel.{which}"
         terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
