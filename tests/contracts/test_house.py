@@ -255,6 +255,7 @@ ORDER = [
     "cli.options",
     "cli.app",
     "cli",
+    "__main__",
 ]
 
 LATE = {("kernels.base", "kernels.combine"), ("kernels.base", "kernels.dot_product")}  # operators name their own results

@@ -234,6 +234,7 @@ def test_settings_that_make_no_sense_are_refused(options: dict[str, Any], words:
     ("memory", "words"), [("lots", "give bytes, or text such as '4GiB'"), (-5, "512MiB or more"), ("1kB", "less than Python")]
 )
 def test_memory_nobody_can_work_with_is_refused_before_a_worker_starts(memory: Any, words: str) -> None:
+    pytest.importorskip("distributed")
     with pytest.raises(CovaryError, match=words), Dask(workers=np.int64(1), memory=memory) as executor:
         executor.map(len, [()])
 

@@ -1,0 +1,5 @@
+"""``python -m covary``: the command."""
+
+from covary.cli import main
+
+main()
