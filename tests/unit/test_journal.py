@@ -145,14 +145,18 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
 def test_ctrl_c_ends_a_search_within_a_search_and_the_second_time_is_ordinary() -> None:
     from covary.optimise.clock import Clock, interruptible
 
-    before, outer, inner = signal.getsignal(signal.SIGINT), Clock(), Clock()
-    with interruptible(outer):
-        with interruptible(Clock()):
-            pass  # one that was over before
-        assert not outer.interrupted
-        with interruptible(inner):
-            signal.raise_signal(signal.SIGINT)
-        assert (inner.interrupted, outer.interrupted) == (True, True)
-        with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-    assert signal.getsignal(signal.SIGINT) is before
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may have none
+    outer, inner = Clock(), Clock()
+    try:
+        with interruptible(outer):
+            with interruptible(Clock()):
+                pass  # one that was over before
+            assert not outer.interrupted
+            with interruptible(inner):
+                signal.raise_signal(signal.SIGINT)
+            assert (inner.interrupted, outer.interrupted) == (True, True)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
