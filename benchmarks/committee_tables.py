@@ -101,8 +101,6 @@ def committee(name: str, where: str | None, experts: int | None = None, rules: t
 
 def svgp(name: str, where: str | None, inducing: int = INDUCING, most: float | None = None) -> dict[str, Any]:
     """Stochastic variational inference on the same rows."""
-    import jax
-
     from covary import GPRegressor
     from covary.gram import LowRank
     from covary.inference import SVGP
@@ -113,9 +111,7 @@ def svgp(name: str, where: str | None, inducing: int = INDUCING, most: float | N
     took = time.perf_counter() - began
     began = time.perf_counter()
     new = model.posterior_.predict(X_new).y
-    found = scores(new, y_new, y) | {"fit": took, "predict": time.perf_counter() - began, "peak": peak_bytes() / 2**30}
-    device = jax.devices()[0]
-    return found | {"device": "" if device.platform == "cpu" else device.device_kind}
+    return scores(new, y_new, y) | {"fit": took, "predict": time.perf_counter() - began, "peak": peak_bytes() / 2**30}
 
 
 def growth(sizes: tuple[int, ...] = SIZES, seeds: int = SEEDS, each: int = EACH, tested: int = 1000) -> dict[str, list[float]]:
@@ -186,18 +182,12 @@ def cells(title: str, f: dict[str, float], others: float | None) -> list[str]:
     return [title, *scored, "" if others is None else f"{others:.1f}"]
 
 
-def beside(name: str, where: str, kept: Kept) -> dict[str, Any]:
-    """SVGP on a table."""
-    given = {"name": name, "where": where, "limit": LIMITS[name], "most": MOST[name]}
-    return kept.of(f"{name} SVGP", "benchmarks.committee_tables:svgp", **given)
-
-
 def one_table(name: str, where: str, kept: Kept, bars: list[Bar]) -> Table:
     """Every rule and SVGP on one table."""
     rows: list[list[str]] = []
     place = {"name": name, "where": where, "limit": LIMITS[name]}
     mine = kept.of(f"{name} committee", "benchmarks.committee_tables:committee", **place)
-    theirs = beside(name, where, kept)
+    theirs = kept.of(f"{name} SVGP", "benchmarks.committee_tables:svgp", **place, most=MOST[name])
     notes = [f"{t}: {v['failure']}." for t, v in (("The committee", mine), ("SVGP", theirs)) if v["failure"]]
     columns = ("method", "RMSE", "NLPD", "fit, seconds", "predict, seconds", "others")
     if not mine["failure"]:
@@ -206,8 +196,7 @@ def one_table(name: str, where: str, kept: Kept, bars: list[Bar]) -> Table:
         above = mine["grbcm"]["nlpd"] - min(mine[rule]["nlpd"] for rule in ("poe", "bcm"))
         bars.append(Bar(f"{name}: NLPD of the committee above the better of PoE and BCM", above, 0, "nats"))
     if not theirs["failure"]:
-        where = f", on a GPU ({theirs['device']})" if theirs["device"] else ""
-        rows.append(cells(f"SVGP, m = {INDUCING}{where}", theirs, theirs["others"]))
+        rows.append(cells(f"SVGP, m = {INDUCING}", theirs, theirs["others"]))
         told = f"; training was ended after {MOST[name]:.0f} s" if MOST[name] else ""
         notes.append(f"SVGP: peak memory {theirs['peak']:.1f} GiB{told}.")
     if not mine["failure"] and not theirs["failure"]:
@@ -253,18 +242,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
     parser.add_argument("--data", type=Path, help="where the tables are; COVARY_DATA by default")
     parser.add_argument("--only", action="append", choices=TABLES, help="only this table (may be given again)")
-    parser.add_argument(
-        "--svgp", action="store_true", help="only SVGP, as on a machine with a GPU; needs --kept, writes no page"
-    )
     parser.add_argument("--smoke", action="store_true", help="a made-up table of 400 rows; nothing is written")
     parser.add_argument("--kept", type=Path, help="a file for finished parts: a run that was broken off goes on from there")
     parser.add_argument("--wait", type=float, default=0.0, help="wait so long for a quiet machine, each time")
     options = parser.parse_args()
     measure.patience = options.wait
-    if options.svgp:
-        for name in options.only or TABLES:
-            beside(name, str(folder(options.data).resolve()), Kept(options.kept, 3600.0))
-        return 0
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     found: dict[str, Any] = {}
     with Others() as others:

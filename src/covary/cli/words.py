@@ -133,6 +133,7 @@ _PIECE = re.compile(
     rf"|\b(?P<name>[a-z]\w*)=(?P<value>{_VALUE})"
     rf"|\b(?P<bare>{'|'.join(name for name in OPTIONS if '_' in name)})\b"
 )
+_NAMED = re.compile(r"--[\w-]+: ")
 _HEAD = re.compile(r"(?P<who>[A-Za-z]\w*(?:\.\w+)*(?:\(\w+=\.\.\.\))?): (?=\S)")
 _BEGIN = re.compile(rf"(?P<name>{'|'.join(OPTIONS)}) (?=is |has )")
 
@@ -166,7 +167,8 @@ def complaint(text: str) -> str:
 
 
 def _headed(text: str) -> str:
-    option = re.match(r"(--[\w-]+: )?", text)[0]  # type: ignore[index]
+    named = _NAMED.match(text)
+    option = "" if named is None else named[0]
     head = _HEAD.match(text, len(option))
     who = None if head is None else _who(head["who"])
     if head is None or who is None:

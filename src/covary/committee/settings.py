@@ -63,7 +63,7 @@ class Committee(AbstractGram):
         ``"stochastic"``, a few experts at a step. ``"independent"``: each expert has its own.
     nearest
         How many experts are asked about a new input: those whose parts are nearest to it. None asks all of them, as do rows
-        dealt out at random or as they come; where there are thousands it takes long, and is no better.
+        dealt out at random or as they come; where there are thousands it takes long, and is hardly ever better.
     executor
         Where the work is done: None for this process, ``"dask"`` for all cores of this machine, the address of a Dask
         scheduler, or an executor from :mod:`covary.executors`.

@@ -6,7 +6,7 @@ import functools
 import io
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -224,7 +224,7 @@ def names_shown(draw: Draws) -> Draws:
             literally(ax)
         return out
 
-    return drawn  # type: ignore[return-value]
+    return cast(Draws, drawn)
 
 
 def point_size(rows: int) -> float:
