@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 import weakref
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ def _bytes(memory: int | str) -> int:
 
 def _end(cluster: Any, process: subprocess.Popen[bytes], folder: Path) -> None:
     """Close the scheduler, end the workers, remove their folder."""
-    with contextlib.suppress(Exception):
+    with hush(), contextlib.suppress(Exception):
         cluster.close(timeout=5)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(0.5)
@@ -147,6 +148,28 @@ def _end(cluster: Any, process: subprocess.Popen[bytes], folder: Path) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def hush() -> Iterator[None]:
+    """Dask's loggers write nothing meanwhile.
+
+    A cluster that closes gives them their voice back before its event loop has stopped: what the loop then finds closed, it
+    would tell the user.
+    """
+    loggers = [log for name, log in logging.root.manager.loggerDict.items() if name.split(".")[0] == "distributed"]
+    handlers = [handler for log in loggers if isinstance(log, logging.Logger) for handler in log.handlers]
+    for handler in handlers:
+        handler.addFilter(_nothing)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_nothing)
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 def connect(address: str, timeout: float) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import signal
 import subprocess
@@ -327,3 +329,27 @@ def test_a_plain_script_needs_no_guard_and_leaves_nobody_behind(end: str, tmp_pa
         assert process.returncode == 0
         assert errors == ""
         assert not list(tmp_path.glob("covary-dask-*"))
+
+
+def test_what_the_event_loop_finds_closed_at_the_end_is_not_told() -> None:
+    executor = Dask(workers=1)
+    executor.map(pieces.pid, [1])
+    told = io.StringIO()
+    root, log, handler = logging.getLogger("distributed"), logging.getLogger("distributed.batched"), logging.StreamHandler(told)
+    cluster = executor._cluster.cluster
+    closed = cluster.close
+
+    def close(**kwargs: object) -> None:
+        closed(**kwargs)
+        log.warning("Batched Comm Closed")  # as the loop may, between the cluster's last word and its own end
+
+    cluster.close = close
+    handler.setLevel(logging.WARNING)
+    root.addHandler(handler)
+    try:
+        executor.close()
+        assert told.getvalue() == ""
+        log.warning("heard again")
+        assert told.getvalue() == "heard again\n"
+    finally:
+        root.removeHandler(handler)
