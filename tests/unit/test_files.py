@@ -27,7 +27,7 @@ RNG = np.random.default_rng(3)
 X = RNG.normal(size=(30, 2))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=30)
 NEW = RNG.normal(size=(9, 2))
-FAST = {"n_restarts": 0, "max_time": 5.0, "random_state": 0}
+FAST = {"n_restarts": 0, "random_state": 0}
 
 
 def warp(x, z, strength):

@@ -17,7 +17,7 @@ from covary.data import Inputs
 from covary.estimators.cells import read_cells
 from covary.estimators.frames import Columns
 
-QUICK: dict[str, Any] = {"n_restarts": 0, "random_state": 0, "max_time": 3.0}
+QUICK: dict[str, Any] = {"n_restarts": 0, "random_state": 0}
 ROWS = 60
 
 
