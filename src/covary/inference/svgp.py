@@ -136,7 +136,8 @@ class SVGP(AbstractInference):
         """Hyperparameters, inducing inputs and q together, by steps on batches of rows.
 
         Natural gradients move q, Adam (Kingma & Ba 2015) the rest; both steps fall to zero along a cosine. At the end q is
-        optimised on all rows. The same arguments give the same result, bit for bit, also if the run was broken off in
+        optimised on all rows, and under Gaussian noise of one level the noise with it, as it was on some of them at the
+        beginning: error bars do not wait for the steps. The same arguments give the same result, bit for bit, also if the run was broken off in
         between and taken up again from its checkpoint; with ``max_time`` the steps follow the clock, and it is only near.
 
         Parameters
@@ -156,7 +157,7 @@ class SVGP(AbstractInference):
         learn_inducing
             Whether the inducing inputs move too.
         max_time
-            Seconds after which training has ended.
+            Seconds for training, one visit of all rows at its end included.
         note
             Called now and then as ``note(step, steps, bound)`` with the bound (log priors included), averaged over steps.
         checkpoint

@@ -115,10 +115,12 @@ class Run:
 
     def settle(self, q: Whitened | None, tolerance: float, most: int) -> tuple[Whitened, Seen, str, int]:
         """The best q: natural-gradient steps, halved where the bound would fall."""
-        if isinstance(self.model.likelihood, Gaussian):  # one step is exact
-            q = self.visit(Whitened.prior(self.bound.Z.rows, 1)).target
-            assert q is not None
-            seen = self.visit(q)
+        if isinstance(self.model.likelihood, Gaussian):  # one step is exact, and none is needed by a q that is the best
+            seen = self.visit(q or Whitened.prior(self.bound.Z.rows, 1))
+            assert seen.target is not None
+            if q is None or not q.near(seen.target):
+                q = seen.target
+                seen = self.visit(q)
             seen.moved = 0.0
             return q, seen, "exact", 1
         seen = self.begin(q)

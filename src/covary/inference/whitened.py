@@ -28,6 +28,8 @@ from covary.gram.linalg import Lapack
 from covary.gram.low_rank import cholesky_at
 from covary.kernels import tiles
 
+ROUNDING = 1e-12  # of sums over rows, relatively to the largest
+
 
 def product(A: np.ndarray, B: np.ndarray, *, left: bool = False, right: bool = False) -> np.ndarray:
     """A B by SciPy's BLAS, either one transposed if asked for (NumPy brings a second set of threads of its own)."""
@@ -77,6 +79,11 @@ class Whitened:
             return other
         precision = tuple((1 - share) * P + share * Q for P, Q in zip(self.precision, other.precision, strict=True))
         return Whitened((1 - share) * self.shift + share * other.shift, precision)
+
+    def near(self, other: Whitened) -> bool:
+        """Whether another differs by no more than rounding."""
+        pairs = [(self.shift, other.shift), *zip(map(np.tril, self.precision), map(np.tril, other.precision), strict=True)]
+        return all(np.abs(a - b).max() <= ROUNDING * np.abs(b).max() for a, b in pairs)
 
     def with_means(self, means: np.ndarray) -> Whitened:
         """The same precisions about other means (m, L)."""
