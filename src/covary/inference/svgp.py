@@ -137,8 +137,9 @@ class SVGP(AbstractInference):
 
         Natural gradients move q, Adam (Kingma & Ba 2015) the rest; both steps fall to zero along a cosine. At the end q is
         optimised on all rows, and under Gaussian noise of one level the noise with it, as it was on some of them at the
-        beginning: error bars do not wait for the steps. The same arguments give the same result, bit for bit, also if the run was broken off in
-        between and taken up again from its checkpoint; with ``max_time`` the steps follow the clock, and it is only near.
+        beginning: error bars do not wait for the steps. The same arguments give the same result, bit for bit, also if the run
+        was broken off in between and taken up again from its checkpoint; with ``max_time`` the steps follow the clock, and it
+        is only near.
 
         Parameters
         ----------
