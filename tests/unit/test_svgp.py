@@ -17,7 +17,7 @@ from covary.inference.collapsed import Sums
 from covary.inference.expected import Rows, expected, expected_pull
 from covary.inference.svgp import SVGP
 from covary.inference.variational import Run
-from covary.inference.whitened import Whitened, weighted
+from covary.inference.whitened import Whitened, symmetric_product, weighted
 from covary.kernels import Matern52, SquaredExponential
 from covary.likelihoods import (
     Bernoulli,
@@ -169,8 +169,17 @@ def test_divergence_is_that_of_two_gaussians() -> None:
     assert q.kl == pytest.approx(wanted, rel=1e-10)
     np.testing.assert_allclose(q.means[:, 0], m, atol=1e-10)
     assert Whitened.prior(4, 3).kl == pytest.approx(0, abs=1e-12)
+    np.testing.assert_allclose(q.narrowed(0), np.eye(5) - S, atol=1e-10)
     A, w = RNG.standard_normal((3, 8)), RNG.standard_normal(8)
     np.testing.assert_allclose(weighted(np.asfortranarray(A), w), np.tril((A * w) @ A.T), atol=1e-12)
+
+
+def test_a_symmetric_product_is_computed_below_its_diagonal() -> None:
+    for n in (5, 130, 300):
+        A, B = (np.asfortranarray(RNG.standard_normal((7, n))) for _ in range(2))
+        C = np.asfortranarray(B @ B.T)
+        wanted = np.tril(A.T @ C @ A)
+        np.testing.assert_allclose(np.tril(symmetric_product(A, np.asfortranarray(C @ A))), wanted, atol=1e-9 * n)
 
 
 # training -----------------------------------------------------------------------------------------------------------------
@@ -416,6 +425,21 @@ def test_time_is_kept_for_the_visit_of_all_rows() -> None:
     training.visited = 0.5  # a batch of 100 rows of 400
     assert training.given(10.0) == 8.0
     assert training.given(3.0) == 1.5  # never more than half
+
+
+def test_blas_keeps_to_one_thread_where_inducing_inputs_are_few() -> None:
+    """A second thread goes on spinning after every product and takes the kernel's core from it."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    seen: list[int] = []
+
+    def look(*_: Any) -> None:
+        seen.extend(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
+
+    with threadpool_limits(2, user_api="blas"):
+        SVGP(100, steps=1).train(Packing(start(Gaussian(0.3))), None, Data(X, Y), LowRank(Z), note=look)
+    assert seen
+    assert set(seen) == {1}
 
 
 def test_checkpoints_of_other_runs_and_other_files_are_refused(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import linalg
 
 from covary.inference.variational import CHUNK, Run
-from covary.inference.whitened import Whitened, weighted
+from covary.inference.whitened import Whitened, times, weighted
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Sums:
             rest = np.maximum(prior - np.einsum("ij,ij->j", A, A), 0.0)
             count, missed = count + float(w.sum()), missed + float(w @ (r * r + rest))
             missed += 0.0 if rows.scatter is None else float(rows.scatter.sum())
-            shift += A @ (w * r)
+            shift += times(A, w * r)
             inner += weighted(A, w)
         return Sums(count, missed, shift, inner)
 
@@ -53,7 +53,7 @@ class Sums:
     def _turned(self) -> tuple[np.ndarray, np.ndarray]:
         """Λ and c."""
         values, vectors = linalg.eigh(self.inner, lower=True, driver="evd")
-        return np.maximum(values, 0.0), vectors.T @ self.shift
+        return np.maximum(values, 0.0), times(vectors, self.shift, left=True)
 
     def bound(self, v: float) -> float:
         """The bound at the best q."""

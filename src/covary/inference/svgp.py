@@ -23,6 +23,7 @@ import numpy as np
 from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
 from covary._precision import precision
+from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractBound
 from covary.inference.base import AbstractInference, Solved
@@ -166,4 +167,6 @@ class SVGP(AbstractInference):
             is taken up from it.
         """
         with precision(np.float64):
-            return Training(self, packing, priors, data, gram, key, box, learn_inducing).run(max_time, note, checkpoint)
+            training = Training(self, packing, priors, data, gram, key, box, learn_inducing)
+            with blas_threads(training.Z.rows):
+                return training.run(max_time, note, checkpoint)
