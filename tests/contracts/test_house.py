@@ -116,6 +116,7 @@ ORDER = [
     "inference.whitened",
     "inference.expected",
     "inference.variational",
+    "inference.collapsed",
     "inference.stochastic",
     "inference.svgp",
     "inference.condition",

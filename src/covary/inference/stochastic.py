@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import optimize
 
 from covary._checks import CovaryError, NotPositiveDefinite, fail
 from covary._write import whole_file
 from covary.data import Data, Inputs
+from covary.inference.collapsed import Sums
 from covary.inference.expected import Rows
 from covary.inference.variational import Run, Seen
 from covary.inference.whitened import Whitened, WhitenedBound
@@ -27,6 +29,7 @@ from covary.likelihoods.gaussian import Gaussian
 
 FEWEST, MOST, PASSES = 1500, 10_000, 30  # steps of training, and the passes over the data between the two
 HELD = 10  # rows for every inducing input that q remembers
+REACH, FINE = 12.0, 1e-6  # how far from where it stands the logarithm of the noise variance is sought, and how finely
 SAVED = 30.0  # seconds between two checkpoints
 
 
@@ -86,6 +89,10 @@ class Training:
         lower, upper = packing.box() if box is None else box
         free = np.full(self.Z.x.size, np.inf)
         self.lower, self.upper = np.concatenate([lower, -free]), np.concatenate([upper, free])
+        alone = [slot.start for slot in packing.slots if slot.paths == ("likelihood.variance",)]
+        plain = isinstance(model.likelihood, Gaussian) and self.rows.noise is None
+        self.noise = alone[0] if alone and plain else None  # the place in the vector of a noise level for all rows
+        self.visited = np.inf  # the least seconds that a visit of one batch took
         self._order: tuple[int, np.ndarray] = (-1, np.empty(0, int))
 
     def draw(self, step: int) -> np.ndarray:
@@ -110,14 +117,38 @@ class Training:
         return Run(model, X, self.rows.take(rows), bound, self.X.rows / X.rows)
 
     def begin(self) -> State:
-        """q settled on a few thousand rows; the rest as given."""
+        """The noise and q settled on a few thousand rows; the rest as given.
+
+        Where hyperparameters come from a dense gram, what inducing inputs cannot explain is noise that it did not have; Adam,
+        which goes so far a step and no further, may be stopped by a clock before it has raised it to that.
+        """
         x = np.concatenate([self.packing.pack(self.packing.model), (self.Z.x / self.unit).ravel()])
         x = np.clip(x, self.lower, self.upper)
         generator = np.random.Generator(np.random.Philox(key=np.array([self.key, 2**64 - 1], np.uint64)))
         count = min(self.X.rows, max(4 * self.Z.rows, 2 * self.batch))
-        q, _, _, _ = self.at(x, np.sort(generator.permutation(self.X.rows)[:count])).settle(None, 1e-2, 30)
+        some = np.sort(generator.permutation(self.X.rows)[:count])
+        if self.noise is not None:
+            x = self.levelled(x, Sums.of(self.at(x, some)))
+        q, _, _, _ = self.at(x, some).settle(None, 1e-2, 30)
         zero = np.zeros_like(x)
         return State(0, x, zero, zero, q, x)
+
+    def levelled(self, x: np.ndarray, sums: Sums) -> np.ndarray:
+        """The vector with the noise that is best beside everything else in it, priors included."""
+        assert self.noise is not None
+        at = self.noise
+
+        def value(level: float) -> float:
+            model = self.place(with_entry(x, at, level))[0]
+            return sums.bound(float(model.likelihood.variance)) + self.preferred(model)
+
+        ends = max(self.lower[at], x[at] - REACH), min(self.upper[at], x[at] + REACH)
+        found = optimize.minimize_scalar(lambda level: -value(level), bounds=ends, method="bounded", options={"xatol": FINE})
+        return with_entry(x, at, found.x) if -found.fun > value(float(x[at])) else x
+
+    def preferred(self, model: Any) -> float:
+        """The log priors at a model."""
+        return 0.0 if self.priors is None else self.priors.log_prob_and_grad(self.packing, model)[0]
 
     def step(self, state: State, decay: float) -> State:
         """One step on one batch."""
@@ -130,7 +161,9 @@ class Training:
                 break
             except NotPositiveDefinite:
                 x, moments = (x + before) / 2, (np.zeros_like(x), state.second)
-        seen = run.visit(self.carried(state, run))
+        q, began = self.carried(state, run), time.monotonic()
+        seen = run.visit(q)
+        self.visited = min(self.visited, time.monotonic() - began)
         gradient, inducing = run.gradient(seen, inputs=self.moving, sites=True)
         size = self.packing.size
         slope = np.concatenate([self.packing.pull(run.model, gradient), np.zeros(self.Z.x.size)])
@@ -178,7 +211,7 @@ class Training:
         try:
             state = state or self.begin()
             while state.step < self.total:
-                passed = 0.0 if max_time is None else (time.monotonic() - began) / max_time
+                passed = 0.0 if max_time is None else (time.monotonic() - began) / self.given(max_time)
                 if passed >= 1:
                     status = "reached max_time"
                     break
@@ -193,10 +226,7 @@ class Training:
                     saved = time.monotonic()
             if checkpoint is not None:
                 _save(checkpoint, mark, state)
-            run = self.at(state.x, slice(None))
-            q, seen, _, _ = run.settle(state.q, self.how.tolerance, self.how.max_passes)
-            extra = 0.0 if self.priors is None else self.priors.log_prob_and_grad(self.packing, run.model)[0]
-            value = seen.value + extra
+            state, q, value = self.end(state)
         except KeyboardInterrupt:
             if state is None:
                 raise
@@ -208,6 +238,23 @@ class Training:
         took = time.monotonic() - began
         return Trained(state.x[: self.packing.size], model, Z.x, q, value, status, state.step, took, state.history)
 
+    def given(self, max_time: float) -> float:
+        """The seconds for steps: a visit of all rows comes after them, which may take half of the time and no more."""
+        last = self.visited * self.X.rows / self.batch if np.isfinite(self.visited) else 0.0
+        return max(max_time - last, max_time / 2)
+
+    def end(self, state: State) -> tuple[State, Whitened, float]:
+        """q settled on all rows, and the noise with it where one visit tells both; the bound there plus log priors."""
+        run = self.at(state.x, slice(None))
+        if self.noise is None:
+            q, seen, _, _ = run.settle(state.q, self.how.tolerance, self.how.max_passes)
+            return state, q, seen.value + self.preferred(run.model)
+        sums = Sums.of(run)
+        x = self.levelled(state.x, sums)
+        model = self.place(x)[0]
+        level = float(model.likelihood.variance)
+        return replace(state, x=x), sums.q(level), sums.bound(level) + self.preferred(model)
+
     def fingerprint(self) -> str:
         """What must be the same for a run to be taken up again."""
         digest = hashlib.sha256(repr((self.how, self.key, self.moving, self.total, self.jitter)).encode())
@@ -217,6 +264,11 @@ class Training:
         for array in (self.X.x, *tags, *rows, self.Z.x, self.lower, self.upper):
             digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
+
+
+def with_entry(x: np.ndarray, at: int, value: float) -> np.ndarray:
+    """The vector with another number in one place."""
+    return np.concatenate([x[:at], [value], x[at + 1 :]])
 
 
 def _save(path: Any, mark: str, state: State) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
 from covary._precision import precision
+from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractBound
 from covary.inference.base import AbstractInference, Solved
@@ -136,8 +137,10 @@ class SVGP(AbstractInference):
         """Hyperparameters, inducing inputs and q together, by steps on batches of rows.
 
         Natural gradients move q, Adam (Kingma & Ba 2015) the rest; both steps fall to zero along a cosine. At the end q is
-        optimised on all rows. The same arguments give the same result, bit for bit, also if the run was broken off in
-        between and taken up again from its checkpoint; with ``max_time`` the steps follow the clock, and it is only near.
+        optimised on all rows, and under Gaussian noise of one level the noise with it, as it was on some of them at the
+        beginning: error bars do not wait for the steps. The same arguments give the same result, bit for bit, also if the run
+        was broken off in between and taken up again from its checkpoint; with ``max_time`` the steps follow the clock, and it
+        is only near.
 
         Parameters
         ----------
@@ -156,7 +159,7 @@ class SVGP(AbstractInference):
         learn_inducing
             Whether the inducing inputs move too.
         max_time
-            Seconds after which training has ended.
+            Seconds for training, one visit of all rows at its end included.
         note
             Called now and then as ``note(step, steps, bound)`` with the bound (log priors included), averaged over steps.
         checkpoint
@@ -164,4 +167,6 @@ class SVGP(AbstractInference):
             is taken up from it.
         """
         with precision(np.float64):
-            return Training(self, packing, priors, data, gram, key, box, learn_inducing).run(max_time, note, checkpoint)
+            training = Training(self, packing, priors, data, gram, key, box, learn_inducing)
+            with blas_threads(training.Z.rows):
+                return training.run(max_time, note, checkpoint)

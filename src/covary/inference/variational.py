@@ -19,7 +19,7 @@ from covary._checks import NotPositiveDefinite, fail
 from covary.data import Data, Inputs
 from covary.inference.base import shaped
 from covary.inference.expected import Rows, expected, expected_pull
-from covary.inference.whitened import Pull, Whitened, WhitenedBound, weighted
+from covary.inference.whitened import Pull, Whitened, WhitenedBound, times, weighted
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.softmax import Softmax
 
@@ -94,7 +94,7 @@ class Run:
             halves = [q.halves(features[bound.of(i)][0], i) for i in range(L)]
             for i, B in enumerate(halves):
                 A, prior = features[bound.of(i)]
-                mean[part, i] = q.means[:, i] @ A
+                mean[part, i] = times(A, q.means[:, i], left=True)
                 rest[part, i] = np.maximum(prior - np.einsum("ij,ij->j", A, A), 0.0)
                 own[part, i] = np.einsum("ij,ij->j", B, B)
             at = expected(
@@ -106,7 +106,7 @@ class Run:
                 continue
             for i in range(L):
                 A = features[bound.of(i)][0]
-                shift[:, i] += A @ (first[part, i] - 2 * second[part, i] * mean[part, i])
+                shift[:, i] += times(A, first[part, i] - 2 * second[part, i] * mean[part, i])
                 inner[i] += weighted(A, -2 * second[part, i])
         if not np.isfinite(fit):
             raise NotPositiveDefinite("inference.SVGP: the expected log likelihood is not finite here; use shorter steps.")
@@ -115,10 +115,12 @@ class Run:
 
     def settle(self, q: Whitened | None, tolerance: float, most: int) -> tuple[Whitened, Seen, str, int]:
         """The best q: natural-gradient steps, halved where the bound would fall."""
-        if isinstance(self.model.likelihood, Gaussian):  # one step is exact
-            q = self.visit(Whitened.prior(self.bound.Z.rows, 1)).target
-            assert q is not None
-            seen = self.visit(q)
+        if isinstance(self.model.likelihood, Gaussian):  # one step is exact, and none is needed by a q that is the best
+            seen = self.visit(q or Whitened.prior(self.bound.Z.rows, 1))
+            assert seen.target is not None
+            if q is None or not q.near(seen.target):
+                q = seen.target
+                seen = self.visit(q)
             seen.moved = 0.0
             return q, seen, "exact", 1
         seen = self.begin(q)

@@ -28,11 +28,20 @@ from covary.gram.linalg import Lapack
 from covary.gram.low_rank import cholesky_at
 from covary.kernels import tiles
 
+STRIPE, STRIPES = 128, 8  # the least columns of a stripe of a symmetric product, and the most stripes
+ROUNDING = 1e-12  # of sums over rows, relatively to the largest
+
 
 def product(A: np.ndarray, B: np.ndarray, *, left: bool = False, right: bool = False) -> np.ndarray:
     """A B by SciPy's BLAS, either one transposed if asked for (NumPy brings a second set of threads of its own)."""
     (gemm,) = linalg.get_blas_funcs(("gemm",), (A, B))
     return gemm(1.0, A, B, trans_a=int(left), trans_b=int(right))
+
+
+def times(A: np.ndarray, x: np.ndarray, *, left: bool = False) -> np.ndarray:
+    """A x, or Aᵀx, for a Fortran-ordered A, by the same BLAS."""
+    (gemv,) = linalg.get_blas_funcs(("gemv",), (A, x))
+    return gemv(1.0, A, x, trans=int(left))
 
 
 def inverse(L: np.ndarray) -> np.ndarray:
@@ -41,10 +50,33 @@ def inverse(L: np.ndarray) -> np.ndarray:
     return trtri(L, lower=1)[0]
 
 
-def lower_times(R: np.ndarray, B: np.ndarray, *, transposed: bool = False, overwrite: bool = False) -> np.ndarray:
-    """R B, or RᵀB, for a lower triangle R (what lies above its diagonal is not read)."""
+def lower_times(
+    R: np.ndarray, B: np.ndarray, *, transposed: bool = False, overwrite: bool = False, behind: bool = False
+) -> np.ndarray:
+    """R B, or RᵀB, for a lower triangle R (what lies above its diagonal is not read); B R, or B Rᵀ, with R ``behind``."""
     (trmm,) = linalg.get_blas_funcs(("trmm",), (R, B))
-    return trmm(1.0, R, B, side=0, lower=1, trans_a=int(transposed), overwrite_b=int(overwrite))
+    return trmm(1.0, R, B, side=int(behind), lower=1, trans_a=int(transposed), overwrite_b=int(overwrite))
+
+
+def symmetric_product(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """AᵀB where that is symmetric, its lower triangle alone (rubbish above): half of the work, by stripes of columns."""
+    n = A.shape[1]
+    out, wide = np.zeros((n, n), order="F"), max(STRIPE, -(-n // STRIPES))
+    for start in range(0, n, wide):
+        out[start:, start : start + wide] = product(A[:, start:], B[:, start : start + wide], left=True)
+    return out
+
+
+def add_outer(A: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A + x yᵀ, over a Fortran-ordered A."""
+    (ger,) = linalg.get_blas_funcs(("ger",), (A, x, y))
+    return ger(1.0, x, y, a=A, overwrite_a=1)
+
+
+def add_both(A: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """A + x yᵀ + y xᵀ, the lower triangle, over a Fortran-ordered A."""
+    (syr2,) = linalg.get_blas_funcs(("syr2",), (A, x, y))
+    return syr2(1.0, x, y, lower=1, a=A, overwrite_a=1)
 
 
 def weighted(A: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -77,6 +109,11 @@ class Whitened:
             return other
         precision = tuple((1 - share) * P + share * Q for P, Q in zip(self.precision, other.precision, strict=True))
         return Whitened((1 - share) * self.shift + share * other.shift, precision)
+
+    def near(self, other: Whitened) -> bool:
+        """Whether another differs by no more than rounding."""
+        pairs = [(self.shift, other.shift), *zip(map(np.tril, self.precision), map(np.tril, other.precision), strict=True)]
+        return all(np.abs(a - b).max() <= ROUNDING * np.abs(b).max() for a, b in pairs)
 
     def with_means(self, means: np.ndarray) -> Whitened:
         """The same precisions about other means (m, L)."""
@@ -134,15 +171,23 @@ class Whitened:
             if same:
                 T = lower_times(old.inverses[k], new.roots[k])
             else:
-                half = lower_times(old.inverses[k], tiles.cross(new.kernels[k], old.Z, new.Z))
-                T = np.asfortranarray(lower_times(new.inverses[k], np.asfortranarray(half.T)).T)
+                half = lower_times(old.inverses[k], tiles.cross(new.kernels[k], old.Z, new.Z), overwrite=True)
+                T = lower_times(new.inverses[k], half, transposed=True, overwrite=True, behind=True)
             seen = tiles.mirror(P.copy(order="F"))
             seen.flat[:: len(P) + 1] -= 1
-            turned = product(T, product(seen, T), left=True)
+            turned = symmetric_product(T, product(seen, T))
             turned.flat[:: len(P) + 1] += 1
-            shift[:, i] = T.T @ self.shift[:, i]
+            shift[:, i] = times(T, self.shift[:, i], left=True)
             precision.append(turned)
         return Whitened(shift, tuple(precision))
+
+    def narrowed(self, which: int) -> np.ndarray:
+        """I − S: by how much less is known of v without the rows."""
+        (lauum,) = linalg.get_lapack_funcs(("lauum",), (self.inverses[which],))
+        out = tiles.mirror(lauum(self.inverses[which], lower=1)[0])
+        np.negative(out, out=out)
+        out.flat[:: len(out) + 1] += 1
+        return out
 
     def halves(self, A: np.ndarray, which: int) -> np.ndarray:
         """C⁻¹A: the columns' squares add up to aᵀS a."""
@@ -234,7 +279,7 @@ class WhitenedBound(AbstractBound):
         mean, spread = np.empty((X.rows, self.latents)), np.zeros((X.rows, self.latents, self.latents))
         for i in range(self.latents):
             A, prior = features[self.of(i)]
-            mean[:, i] = A.T @ q.means[:, i]
+            mean[:, i] = times(A, q.means[:, i], left=True)
             if variance:
                 spread[:, i, i] = np.maximum(prior - (A**2).sum(0), 0.0) + (q.halves(A, i) ** 2).sum(0)
         if self.latents == 1:
@@ -294,12 +339,13 @@ class Pull:
         X = X.with_x(np.asarray(X.x, np.float64))
         for k, kernel in enumerate(bound.kernels):
             A, mine = features[k][0], self.sharing(k)
-            bar = product(np.asfortranarray(q.means[:, mine]), np.asfortranarray(first[:, mine]), right=True)
+            bar: Any = None
             for i in mine:
                 change = lower_times(q.inverses[i], halves[i], transposed=True, overwrite=True)
                 change -= A
                 change *= 2 * second[:, i]
-                bar += change
+                change = add_outer(change, q.means[:, i], first[:, i])
+                bar = change if bar is None else bar + change
             cross = lower_times(bound.inverses[k], bar, transposed=True, overwrite=True)
             from_cross, z_bar = tiles.pull_cross(kernel, bound.Z, X, cross, inputs=self.inputs)
             self.inducing = self.inducing + z_bar
@@ -308,47 +354,58 @@ class Pull:
             from_diag = tiles.pull_diag(kernel, X.take(slice(0, 1)) if one else X, h.sum(keepdims=True) if one else h)
             self.parts[k] = [tiles.total([*self.parts[k], from_cross, from_diag])]
 
-    def through_sites(self, which: int, slope: np.ndarray, inner: np.ndarray) -> np.ndarray:
-        r"""The cotangent of T (:meth:`Whitened.moved`): with e = A g − m, r = S e, and ``inner`` 2 S A diag(h) Aᵀ,
-
-        .. math:: \bar T = m r^\top - (e - r) m^\top - (I - S)(I - S + \mathrm{inner}^\top).
-        """
-        q, m = self.q, self.q.means[:, which]
-        e = slope - m
-        r = Lapack.solve(q.roots[which], e)
-        rest = -tiles.mirror(np.asfortranarray(Lapack.inverse(q.roots[which])))
-        rest.flat[:: len(m) + 1] += 1
-        return np.outer(m, r) - np.outer(e - r, m) - product(rest, np.asfortranarray(rest + inner.T))
-
     def finish(self) -> tuple[Any, np.ndarray]:
         """The gradient over the kernel (a tuple where there are several) and over Z."""
-        bound, q, found = self.bound, self.q, []
+        bound, found = self.bound, []
         for k, kernel in enumerate(bound.kernels):
-            jitter, R = bound._factors[k][1], bound.inverses[k]
-            outer, turn = np.zeros_like(R), np.zeros_like(R)  # ĀAᵀ, and the cotangent of T
-            for i in self.sharing(k):
-                twice = -tiles.mirror(self.target.precision[i].copy(order="F"))  # 2 A diag(h) Aᵀ, from I − that
-                twice.flat[:: len(R) + 1] += 1
-                slope = self.target.shift[:, i] + twice @ q.means[:, i]  # A g
-                inner = lower_times(q.inverses[i], lower_times(q.inverses[i], twice), transposed=True, overwrite=True)
-                outer += np.outer(q.means[:, i], slope) + inner - twice
-                if self.sites:
-                    turn += self.through_sites(i, slope, inner)
-            between = self._outside(R, turn) if self.sites and self.inputs else None  # over K(Z, Z′), at Z′ = Z
-            outer += turn.T if between is not None else -turn
-            G = -0.5 * self._outside(R, tiles.mirror(outer))
-            from_inner, z_bar = tiles.pull_cross(kernel, bound.Z, bound.Z, G, inputs=self.inputs)
-            self.inducing = self.inducing + 2 * z_bar
-            level = np.full(bound.Z.rows, jitter * float(np.trace(G)) / bound.Z.rows)
-            parts = [*self.parts[k], from_inner, tiles.pull_diag(kernel, bound.Z, level)]
-            if between is not None:
-                from_between, z_bar = tiles.pull_cross(kernel, bound.Z, bound.Z, np.asfortranarray(between.T))
-                self.inducing, parts = self.inducing + z_bar, [*parts, from_between]
-            found.append(tiles.total(parts))
+            part, trace = self._with_sites(k) if self.sites else self._with_q(k)
+            level = np.full(bound.Z.rows, bound._factors[k][1] * trace / bound.Z.rows)
+            found.append(tiles.total([*self.parts[k], part, tiles.pull_diag(kernel, bound.Z, level)]))
         return (tuple(found) if len(found) > 1 else found[0]), self.inducing
+
+    def _sums(self, which: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A g, E = I − S and P E, P the precision that the natural gradient points at: 2 A diag(h) Aᵀ = I − P."""
+        m, P = self.q.means[:, which], tiles.mirror(self.target.precision[which].copy(order="F"))
+        E = self.q.narrowed(which)
+        return self.target.shift[:, which] + m - times(P, m), E, product(P, E)
+
+    def _with_q(self, k: int) -> tuple[Any, float]:
+        """What the kernel gets through K(Z, Z), and the trace of what K(Z, Z) gets."""
+        bound, outer = self.bound, np.zeros_like(self.bound.inverses[k])
+        for i in self.sharing(k):
+            slope, E, turned = self._sums(i)
+            outer += np.outer(self.q.means[:, i], slope) + turned.T - E  # ĀAᵀ
+        G = -0.5 * self._outside(bound.inverses[k], tiles.mirror(outer))
+        found, z_bar = tiles.pull_cross(bound.kernels[k], bound.Z, bound.Z, G, inputs=self.inputs)
+        self.inducing = self.inducing + 2 * z_bar
+        return found, float(np.trace(G))
+
+    def _with_sites(self, k: int) -> tuple[Any, float]:
+        r"""The same with the sites held, hence a cotangent of T as well (:meth:`Whitened.moved`).
+
+        K(Z, Z) and K(Z, Z′) are one matrix to the kernel: with e = A g − m both together get the symmetric
+
+        .. math:: -\tfrac12 L^{-\top}\bigl(m m^\top + m e^\top E + E e m^\top + E P E\bigr) L^{-1},
+
+        whether Z moves or not. Of Z′, which enters them differently, they make L⁻ᵀĀAᵀL⁻¹, negative.
+        """
+        bound, R, kernel = self.bound, self.bound.inverses[k], self.bound.kernels[k]
+        both, outer = np.zeros_like(R), np.zeros_like(R)
+        for i in self.sharing(k):
+            m, (slope, E, turned) = self.q.means[:, i], self._sums(i)
+            both += add_both(symmetric_product(E, turned), m, times(E, slope - m) + m / 2)
+            if self.inputs:
+                turned -= E
+                outer += add_outer(turned, slope, m)  # the transpose of ĀAᵀ
+        G = self._outside(R, tiles.mirror(both))
+        found, trace = tiles.pull_gram(kernel, bound.Z, G, -0.5), -0.5 * float(np.trace(G))
+        if self.inputs:
+            G = self._outside(R, outer)
+            self.inducing = self.inducing - tiles.pull_cross(kernel, bound.Z, bound.Z, G.T)[1]
+            trace = -float(np.trace(G)) - trace  # K(Z, Z) alone has jitter
+        return found, trace
 
     @staticmethod
     def _outside(R: np.ndarray, C: np.ndarray) -> np.ndarray:
-        """RᵀC R."""
-        half = lower_times(R, C, transposed=True)
-        return lower_times(R, np.asfortranarray(half.T), transposed=True).T
+        """RᵀC R, over C."""
+        return lower_times(R, lower_times(R, C, transposed=True, overwrite=True), overwrite=True, behind=True)
