@@ -14,6 +14,7 @@ SOURCE = ROOT / "src" / "covary"
 ORDER = [
     "_version",
     "_module",
+    "_words",
     "_checks",
     "_precision",
     "_threads",

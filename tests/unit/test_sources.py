@@ -323,7 +323,7 @@ def test_gaps_may_be_left_to_the_encoding(folder: Path, tmp_path: Path) -> None:
     batches = spreading(folder, tmp_path, splitter=None, encode=filled, missing="keep")
     assert sum(sum(b.rows) for b in batches) == N
     batches = spreading(folder, tmp_path, splitter=None, missing="keep")
-    with pytest.raises(CovaryError, match=r"7 rows of row group 0 of 'a\.parquet' are not finite once they are encoded"):
+    with pytest.raises(CovaryError, match=r"7 rows of row group 0 of 'a\.parquet' are not finite once encoded"):
         load(batches[0])
 
 

@@ -282,7 +282,7 @@ def test_an_infinite_target_is_refused_wherever_it_is(tmp_path: Path, monkeypatc
     cells.to_parquet(tmp_path / "t.parquet", row_group_size=40)
     for partition in ("kd_tree", "arrival"):
         model = GPRegressor(method=Committee(4, rule="rbcm", partition=partition), missing="drop", random_state=0)
-        with pytest.raises(CovaryError, match="the target 'y' is infinite in 1 rows of row group 7"):
+        with pytest.raises(CovaryError, match="the target 'y' is infinite in 1 row of row group 7"):
             model.fit(Parquet(tmp_path / "t.parquet"), "y")
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.cli.doors import BadData, BadUsage, sentence
 from covary.cli.tables import shown
 
@@ -87,7 +88,7 @@ class Crew:
             return
         from covary.executors import Dask
 
-        progress.stage("calling the workers" if self.workers is None else f"starting {self.workers} workers")
+        progress.stage("calling the workers" if self.workers is None else f"starting {counted(self.workers, 'worker')}")
         try:
             executor = Dask(self.scheduler, timeout=TIMEOUT) if self.workers is None else Dask(workers=self.workers)
             executor.map(len, [()])

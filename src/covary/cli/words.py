@@ -90,7 +90,9 @@ PHRASES = {
     "with covary.metrics instead": "instead (in Python, with covary.metrics)",
 }
 LETTERS = (
+    (r"\bX has 1 column\b", "there is 1 input column"),
     (r"\bX has (\S+) columns", r"there are \1 input columns"),
+    (r"\bX has 1 row\b", "there is 1 row"),
     (r"\bX has (\S+) rows", r"there are \1 rows"),
     (r"\bX is(?= \S+ at row)", "an input is"),
     (r"\bX and y\b", "the inputs and the target"),

@@ -10,6 +10,7 @@ import numpy as np
 from covary._checks import fail
 from covary._memory import check_memory
 from covary._module import child, static
+from covary._words import counted
 from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Group, Recipe, add, slopes, times
 from covary.committee.experts import Experts
@@ -114,7 +115,11 @@ class Committee(AbstractGram):
         if experts is not None and (isinstance(experts, bool) or not isinstance(experts, int | np.integer) or experts < 1):
             raise fail("Committee", f"experts is {experts!r}", "give a whole number, one or more")
         if experts is not None and experts > rows:
-            raise fail("Committee", f"{experts:,} experts for {rows:,} rows", "ask for no more experts than rows that differ")
+            raise fail(
+                "Committee",
+                f"{counted(experts, 'expert')} for {counted(rows, 'row')}",
+                "ask for no more experts than rows that differ",
+            )
         if self.learning not in LEARNING:
             raise fail("Committee", f"learning is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}")
         if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
@@ -151,7 +156,7 @@ class Committee(AbstractGram):
         if isinstance(self.gram, Dense):
             largest = self.settled.largest()
             needed = dense_buffers(model) * largest**2 * data.dtype.itemsize
-            check_memory("Committee", needed, f"the largest expert has {largest:,} rows: ask for more experts")
+            check_memory("Committee", needed, f"the largest expert has {counted(largest, 'row')}: ask for more experts")
 
     def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[Committee, Data]:
         """The committee with every row given to an expert, by the length-scales of this model."""
@@ -266,7 +271,7 @@ def posterior(
     base = 0.0 if bound.common is None else bound.common.log_evidence
     value = base + sum(v - base for v in values)
     odd = [end for end in ends if end not in ("exact", "converged")]
-    status = f"{odd[0]} ({len(odd)} of {len(ends)} experts)" if odd else ends[0] if ends else "exact"
+    status = f"{odd[0]} ({len(odd)} of {counted(len(ends), 'expert')})" if odd else ends[0] if ends else "exact"
     gaussian = isinstance(model.likelihood, Gaussian)
     sites = model.likelihood.sites(data) if gaussian else None
     shift = residual(model, data) if gaussian else np.zeros(data.rows)

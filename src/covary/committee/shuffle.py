@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary._write import whole_file
 from covary.committee.sources import Chunk, Frame, Parquet, read
 from covary.data import Data
@@ -61,14 +62,16 @@ class Reading:
                 what = f"the target {self.target!r} holds {y.iloc[0]!r}, which is no number, in {chunk}"
                 raise fail("fit", what, "give numbers, or encode classes first") from None
         if not np.isfinite(y).all():
-            what = f"the target {self.target!r} is infinite in {int((~np.isfinite(y)).sum())} rows of {chunk}"
+            what = f"the target {self.target!r} is infinite in {counted(int((~np.isfinite(y)).sum()), 'row')} of {chunk}"
             raise fail("fit", what, "drop or fill these rows")
         x = np.asarray(self.encode(frame[list(self.inputs)]), np.float64)
         if x.ndim != 2 or len(x) != len(frame):
-            raise fail("spread", f"encode gave shape {x.shape} for {len(frame)} rows", "return one row of numbers for each")
+            raise fail(
+                "spread", f"encode gave shape {x.shape} for {counted(len(frame), 'row')}", "return one row of numbers for each"
+            )
         bad = ~np.isfinite(x).all(1)
         if bad.any():
-            what = f"{int(bad.sum())} rows of {chunk} are not finite once they are encoded"
+            what = f"{counted(int(bad.sum()), 'row')} of {chunk} {'is' if bad.sum() == 1 else 'are'} not finite once encoded"
             raise fail("fit", what, "drop or fill these rows")
         return np.column_stack([x, y])
 
@@ -148,7 +151,7 @@ class Batch:
     def __str__(self) -> str:
         first, last = self.experts[0], self.experts[-1]
         which = f"expert {first}" if first == last else f"the experts {first} to {last}"
-        return f"{which} ({sum(self.rows):,} rows)"
+        return f"{which} ({counted(sum(self.rows), 'row')})"
 
 
 class Batches(list[Batch]):
@@ -211,7 +214,7 @@ def spread(
     """
     reading = _reading(source, target, encode, missing, label)
     if experts < 1 or per_batch < 1:
-        raise fail("spread", f"{experts} experts in batches of {per_batch}", "give whole numbers, one or more")
+        raise fail("spread", f"{counted(experts, 'expert')} in batches of {per_batch}", "give whole numbers, one or more")
     _enough(experts, source.rows)
     pieces = list(enumerate(source.chunks))
     if splitter is None:
@@ -289,14 +292,14 @@ def refuse_known_gaps(source: Parquet, inputs: Sequence[str], target: str) -> No
 
 def _enough(experts: int, rows: int) -> None:
     if experts > rows:
-        raise fail("fit", f"{experts:,} experts for {rows:,} rows", "ask for fewer experts than rows")
+        raise fail("fit", f"{counted(experts, 'expert')} for {counted(rows, 'row')}", "ask for fewer experts than rows")
 
 
 def _refuse(gaps: dict[str, int], rows: int) -> None:
     if gaps:
         name, most = max(gaps.items(), key=lambda item: item[1])
-        more = f" (and {len(gaps) - 1} further columns)" if len(gaps) > 1 else ""
-        what = f"the column {name!r} is missing or not finite in {most:,} of {rows:,} rows{more}"
+        more = f" (and {counted(len(gaps) - 1, 'further column')})" if len(gaps) > 1 else ""
+        what = f"the column {name!r} is missing or not finite in {most:,} of {counted(rows, 'row')}{more}"
         raise fail("fit", what, "fill the gaps, or use missing='drop' or missing='impute'")
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 
 Frame = Any  # a pandas.DataFrame
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -72,7 +73,7 @@ class Parquet:
             self.names = tuple(columns)
 
     def __repr__(self) -> str:
-        return f"Parquet({str(self.path)!r}: {self.rows:,} rows in {len(self.chunks):,} row groups)"
+        return f"Parquet({str(self.path)!r}: {counted(self.rows, 'row')} in {counted(len(self.chunks), 'row group')})"
 
     def check(self, columns: Iterable[str], who: str) -> None:
         """Refuse a column that a file does not have, that holds another kind of thing there, or that is no column of cells."""

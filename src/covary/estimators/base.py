@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
 from covary._memory import free_memory
+from covary._words import counted
 from covary.committee.partition import which_column
 from covary.committee.settings import Committee
 from covary.committee.sources import Parquet
@@ -236,7 +237,7 @@ class GPEstimator(Assessed, BaseEstimator):
         assert reader is not None
         committee = self.method if isinstance(self.method, Committee) else Committee(partition="kd_tree")
         table = reader.table(self, isinstance(inference, Exact))
-        why = f"{table.rows:,} rows on disk, parted among {committee.count(table.rows):,} experts"
+        why = f"{counted(table.rows, 'row')} on disk, parted among {counted(committee.count(table.rows), 'expert')}"
         self._reader = None
         return Choice("committee", committee.replace(table=table), inference, why)
 

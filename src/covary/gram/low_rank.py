@@ -38,6 +38,7 @@ from scipy import linalg
 from covary._checks import NotPositiveDefinite, fail
 from covary._memory import check_memory, free_memory
 from covary._module import static
+from covary._words import counted
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled
 from covary.gram.inducing import RULES as SELECTIONS
@@ -135,7 +136,11 @@ class LowRankBound(AbstractBound):
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         self.Z = as_inputs(np.asarray(gram.inducing, X.x.dtype), "gram.LowRank", "inducing")
         if self.Z.columns != X.columns:
-            raise fail("gram.LowRank", f"the inducing inputs have {self.Z.columns} columns and X has {X.columns}", "match them")
+            raise fail(
+                "gram.LowRank",
+                f"the inducing inputs have {counted(self.Z.columns, 'column')} and X has {X.columns}",
+                "match them",
+            )
         self.kernel, self.rank = kernels[0], self.Z.rows
         item = X.x.dtype.itemsize
         check_memory("gram.LowRank", 4 * item * self.rank**2 + 2 * BLOCK_BYTES, "use fewer inducing inputs")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError, fail
+from covary._words import counted
 from covary._write import whole_file
 from covary.diagnosis import Diagnosis, Foretold, Subject, diagnose
 from covary.plots.columns import Scales
@@ -235,14 +236,16 @@ def _notes(estimator: Any, subject: Subject, diagnosis: Diagnosis) -> list[str]:
             f"Rows that repeat each other are merged: {data.rows:,} different ones, counting as {data.weight.sum():,.0f}."
         )
     if seen is not None and seen.total != len(seen):
-        out.append(f"Predictions were held against {len(seen):,} of {seen.total:,} rows.")
+        out.append(f"Predictions were held against {len(seen):,} of {counted(seen.total, 'row')}.")
     if seen is not None and len(seen) > MOST:
         out.append(f"Figures show at most {MOST:,} of {len(seen):,} rows, drawn at random; the numbers are of all of them.")
     if seen is not None and seen.kind == "new rows":
-        out.append(f"Predictions are held against {len(seen):,} new rows, which were not learned from.")
+        out.append(
+            f"Predictions are held against {counted(len(seen), 'new row, which was', 'new rows, which were')} not learned from."
+        )
     if diagnosis.queries is not None and diagnosis.extrapolates is not None and (seen is None or seen.kind != "new rows"):
         k, m = int(diagnosis.extrapolates.sum()), len(diagnosis.queries)
-        out.append(f"{m:,} new rows were looked at: {k:,} lie beyond the data.")
+        out.append(f"{counted(m, 'new row was', 'new rows were')} looked at: {k:,} beyond the data.")
     columns = getattr(estimator, "columns_", None)
     if columns is not None and hasattr(columns, "facts"):
         out += [f"{text}." if name == "column" else f"{name[0].upper()}{name[1:]}: {text}." for name, text in columns.facts()]
