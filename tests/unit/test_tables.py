@@ -152,7 +152,7 @@ def test_more_experts_than_rows_and_known_gaps_are_refused_before_a_row_is_read(
     monkeypatch.setattr(Parquet, "sample", lambda *_, **__: pytest.fail("rows were read"))
     with pytest.raises(CovaryError, match="400 experts for 360 rows"):
         GPRegressor(method=Committee(400)).fit(Parquet(table), "y")
-    with pytest.raises(CovaryError, match=r"column 'b' is missing or not finite in 1 of 360 rows"):
+    with pytest.raises(CovaryError, match=r"column 'b' is missing in 1 of 360 rows"):
         GPRegressor(method=Committee(4)).fit(Parquet(tmp_path / "gaps.parquet"), "y")
 
 
@@ -170,7 +170,7 @@ def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: 
     sampled = Parquet(tmp_path / "b.parquet").sample(["b"], 40, seed=0)
     assert sampled["b"].notna().all()
     for column, words in (
-        ("b", "the column 'b' is missing or not finite in 1 of 360 rows"),
+        ("b", "the column 'b' is missing in 1 of 360 rows"),
         ("soil", "column 'soil' holds 'peat', which the first sample of rows did not"),
         ("label", "the target 'label' holds 'middling', which the first sample of rows did not"),
     ):
@@ -284,6 +284,31 @@ def test_an_infinite_target_is_refused_wherever_it_is(tmp_path: Path, monkeypatc
         model = GPRegressor(method=Committee(4, rule="rbcm", partition=partition), missing="drop", random_state=0)
         with pytest.raises(CovaryError, match="the target 'y' is infinite in 1 row of row group 7"):
             model.fit(Parquet(tmp_path / "t.parquet"), "y")
+
+
+@pytest.mark.parametrize("missing", ["refuse", "drop", "impute"])
+@pytest.mark.parametrize("column", ["a", "y"])
+def test_an_infinite_entry_is_refused_inside_the_first_sample_and_outside(
+    column: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "SAMPLE", 20)
+    monkeypatch.setattr(tables, "EACH", 1)
+    model = GPRegressor("Matern52()", fixed=("*",), method=Committee(4, rule="rbcm"), missing=missing, random_state=0)
+    cells, file = frame()[["a", "y"]], tmp_path / "t.parquet"
+    cells.to_parquet(file, row_group_size=40)
+    drawn: list[pd.DataFrame] = []
+    sample = Parquet.sample
+    monkeypatch.setattr(Parquet, "sample", lambda *a, **k: drawn.append(sample(*a, **k)) or drawn[-1])
+    model.fit(Parquet(file), "y")
+    inside = cells["a"].isin(drawn[0]["a"]).to_numpy()
+    for row, where in ((inside.argmax(), "a sample of the table"), (inside.argmin(), r"row group 0 of 't\.parquet'")):
+        odd = cells.copy()
+        odd.loc[row, column] = np.inf
+        odd.to_parquet(file, row_group_size=40)
+        with pytest.raises(CovaryError, match=f"'{column}' is infinite in 1 row of {where}; correct or drop .* not missing"):
+            model.fit(Parquet(file), "y")
+        with pytest.raises(CovaryError, match=f"is inf at row {row}"):
+            model.fit(odd[["a"]], odd["y"])
 
 
 def test_rows_of_another_fit_in_the_same_folder_are_noticed(

@@ -40,11 +40,11 @@ class Reading:
 
     def usable(self, frame: Frame) -> tuple[np.ndarray, dict[str, int]]:
         """Which rows count; and how many have a gap, by column, the target's under its own name."""
-        observed = ~frame[self.target].isna().to_numpy(bool)  # an infinite one is no gap: it is refused
+        observed = ~frame[self.target].isna().to_numpy(bool)
         keep, told = observed, {self.target: int((~observed).sum())}
         if self.missing != "keep":
             for name in self.inputs:
-                gaps = _gaps(frame[name])
+                gaps = frame[name].isna().to_numpy(bool)
                 told[name] = int((gaps & observed).sum())
                 keep = keep & ~gaps
         return keep, {name: n for name, n in told.items() if n}
@@ -52,6 +52,7 @@ class Reading:
     def numbers(self, frame: Frame, chunk: Chunk) -> np.ndarray:
         """Inputs and, in the last column, targets of these rows: (n, d + 1)."""
         frame = frame.reset_index(drop=True)
+        refuse_infinite(frame, self.inputs, self.target, str(chunk))
         y = frame[self.target]
         if self.label is not None:
             y = np.asarray(self.label(y), np.float64)
@@ -61,9 +62,11 @@ class Reading:
             except (TypeError, ValueError):
                 what = f"the target {self.target!r} holds {y.iloc[0]!r}, which is no number, in {chunk}"
                 raise fail("fit", what, "give numbers, or encode classes first") from None
-        if not np.isfinite(y).all():
-            what = f"the target {self.target!r} is infinite in {counted(int((~np.isfinite(y)).sum()), 'row')} of {chunk}"
-            raise fail("fit", what, "drop or fill these rows")
+        if not np.isfinite(y).all():  # text can say so too
+            what = (
+                f"the target {self.target!r} is no finite number in {counted(int((~np.isfinite(y)).sum()), 'row')} of {chunk}"
+            )
+            raise fail("fit", what, "correct or drop such rows")
         x = np.asarray(self.encode(frame[list(self.inputs)]), np.float64)
         if x.ndim != 2 or len(x) != len(frame):
             raise fail(
@@ -72,16 +75,18 @@ class Reading:
         bad = ~np.isfinite(x).all(1)
         if bad.any():
             what = f"{counted(int(bad.sum()), 'row')} of {chunk} {'is' if bad.sum() == 1 else 'are'} not finite once encoded"
-            raise fail("fit", what, "drop or fill these rows")
+            raise fail("fit", what, "correct, drop or fill such rows")
         return np.column_stack([x, y])
 
 
-def _gaps(column: Any) -> np.ndarray:
-    """Which entries of a column are missing or not finite."""
-    gaps = column.isna().to_numpy(bool)
-    if column.dtype.kind == "f" and isinstance(column.dtype, np.dtype):
-        gaps = gaps | ~np.isfinite(column.to_numpy())
-    return gaps
+def refuse_infinite(frame: Frame, inputs: Sequence[str], target: str, where: str) -> None:
+    """Refuse infinite entries, whatever is done about gaps: they are there, and wrong."""
+    for name in (*inputs, target):
+        column = frame[name]
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f" and np.isinf(column).any():
+            what = f"the {'target' if name == target else 'column'} {name!r} is infinite in "
+            what += f"{counted(int(np.isinf(column).sum()), 'row')} of {where}"
+            raise fail("fit", what, "correct or drop such rows: infinite is not missing")
 
 
 # batches ----------------------------------------------------------------------------------------------------------
@@ -299,7 +304,7 @@ def _refuse(gaps: dict[str, int], rows: int) -> None:
     if gaps:
         name, most = max(gaps.items(), key=lambda item: item[1])
         more = f" (and {counted(len(gaps) - 1, 'further column')})" if len(gaps) > 1 else ""
-        what = f"the column {name!r} is missing or not finite in {most:,} of {counted(rows, 'row')}{more}"
+        what = f"the column {name!r} is missing in {most:,} of {counted(rows, 'row')}{more}"
         raise fail("fit", what, "fill the gaps, or use missing='drop' or missing='impute'")
 
 

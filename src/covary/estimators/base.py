@@ -229,7 +229,7 @@ class GPEstimator(Assessed, BaseEstimator):
             return whole(X, y)
         self._reader = found
         seed = int(check_random_state(self.random_state).randint(2**31))
-        return found.sample([name for name in X.names if name != y], seed)
+        return found.sample([name for name in X.names if name != y], seed, self.missing)
 
     def _from_disk(self, inference: AbstractInference) -> Choice:
         """A committee that reads its rows itself."""

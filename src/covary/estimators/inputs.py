@@ -165,6 +165,8 @@ def check_entries(who: str, name: str, array: np.ndarray, names: Any) -> None:
     do = "rescale it" if np.isfinite(value) else "drop these rows or fill them"
     if np.isnan(value) and name == "X":
         do += ", or say how with missing='drop', 'indicator' or 'impute'"
+    elif np.isinf(value) and name == "X":
+        do = "correct or drop such rows: infinite is not missing"
     elif np.isnan(value) and name == "y":
         do += " (rows without a target can be predicted after the fit)"
     raise fail(who, f"{name} is {shown} at {place}{more}", do)
