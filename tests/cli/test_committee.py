@@ -436,6 +436,13 @@ def test_bad_input_is_one_sentence_before_any_work(
     assert not (tmp_path / "r").exists()
 
 
+def test_a_column_with_too_few_values_is_called_by_its_name(call: Call, table: pd.DataFrame) -> None:
+    table.assign(half=np.arange(320) % 2).to_csv("t.csv", index=False)
+    options = ["--partition", "column:half", "--experts", 3, "--rule", "bcm", "--ignore", "b", "--quiet"]
+    said = error(call("fit", "t.csv", "-t", "y", *options, *HELD), 2)
+    assert "--experts: column 'half' has 2 different values for 3 experts; ask for fewer" in said
+
+
 def test_empty_row_groups_are_fine(call: Call, table: pd.DataFrame) -> None:
     whole = pa.Table.from_pandas(table)
     with pq.ParquetWriter("gappy.parquet", whole.schema) as writer:

@@ -68,7 +68,6 @@ class Crew:
             if name not in inputs:
                 known = ", ".join(shown(c) for c in inputs[:8]) + (f" and {len(inputs) - 8} more" if len(inputs) > 8 else "")
                 raise BadData(f"--partition names the column {shown(name)}, which is no input; the inputs are {known}.")
-            partition = f"column:{inputs.index(name)}"
         given: dict[str, Any] = {"rule": self.rule, "partition": partition, "learning": self.learning, "folder": folder}
         given["nearest"] = self.nearest
         if folder is not None and partition is None:

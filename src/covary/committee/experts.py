@@ -121,11 +121,21 @@ class Table:
         survey(executor, self.source, experts=experts, note=note, **self._reading)
 
     def deal(
-        self, executor: Any, kind: str, experts: int, x: np.ndarray, *, unit: Any, seed: int, shared: bool, note: Any = None
+        self,
+        executor: Any,
+        kind: str,
+        experts: int,
+        x: np.ndarray,
+        *,
+        unit: Any,
+        seed: int,
+        shared: bool,
+        names: Any = None,
+        note: Any = None,
     ) -> Dealt:
         """Every row to an expert: the partition is fitted to a sample of inputs, the rows that all share are random."""
         own = experts - 1 if shared else experts
-        part = fitted(kind, x, own, unit=unit, seed=seed)
+        part = fitted(kind, x, own, unit=unit, seed=seed, names=names)
         splitter = WithCommon(part, own, 1 / experts, seed) if shared else part
         mean = max(1, self.rows // experts)
         batches = spread(

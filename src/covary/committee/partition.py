@@ -196,7 +196,8 @@ def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: 
         return Random(experts, seed)
     x = np.asarray(x, np.float64)
     if kind.startswith("column:"):
-        return _by_column(x, which_column(kind[len("column:") :], names, x.shape[1]), experts)
+        column = which_column(kind[len("column:") :], names, x.shape[1])
+        return _by_column(x, column, experts, column if names is None else repr(str(names[column])))
     spread = x.std(0)
     unit = np.where(spread > 0, spread, 1.0) if unit is None else np.where(spread > 0, unit, 1.0)
     some = x[np.sort(np.random.default_rng(seed).permutation(len(x))[: max(FITTED, EACH * experts)])]
@@ -249,11 +250,11 @@ def which_column(name: str, names: Any, columns: int) -> int:
     raise fail("Committee", f"partition is 'column:{name}'", f"name one that is there ({given})")
 
 
-def _by_column(x: np.ndarray, column: int, experts: int) -> Tree:
-    """Consecutive values of one column together, in ranges of about equally many rows."""
+def _by_column(x: np.ndarray, column: int, experts: int, called: Any) -> Tree:
+    """Consecutive values of one column together, in ranges of about equally many rows; ``called`` is its name."""
     values, counts = np.unique(x[:, column], return_counts=True)
     if len(values) < experts:
-        what = f"column {column} has {counted(len(values), 'different value')} for {counted(experts, 'expert')}"
+        what = f"column {called} has {counted(len(values), 'different value')} for {counted(experts, 'expert')}"
         raise fail("Committee", what, "ask for fewer experts, or part the rows by something else")
     ends = np.searchsorted(np.cumsum(counts), len(x) * np.arange(1, experts) / experts)
     ends = np.clip(np.maximum.accumulate(np.maximum(ends, np.arange(experts - 1))), 0, len(values) - 2)

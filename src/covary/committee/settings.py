@@ -71,6 +71,8 @@ class Committee(AbstractGram):
     folder
         Where the rows of a table on disk are sorted by expert: a folder that every worker reaches. By default a temporary one,
         which ends with the model.
+    names
+        What the columns are called, for ``"column:NAME"``; estimators give it.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class Committee(AbstractGram):
     nearest: int | None = static(NEAREST)
     executor: Any = static(None)
     folder: str | None = static(None)
+    names: tuple[str, ...] | None = static(None)
     table: Any = static(None)
     settled: Any = static(None)
 
@@ -170,14 +173,14 @@ class Committee(AbstractGram):
         if self.table is not None:
             shared = rule.common and M > 1
             where = as_executor(self.executor)
-            asked: Any = {"unit": unit, "seed": key, "shared": shared, "note": counting("sorting rows")}
+            asked: Any = {"unit": unit, "seed": key, "names": self.names, "shared": shared, "note": counting("sorting rows")}
             return self.replace(settled=self.table.deal(where, self.partition, M, x, **asked)), data
         if not rule.common or M == 1:
-            splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, even=not rule.local)
+            splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, names=self.names, even=not rule.local)
             return self.replace(settled=Experts(rows, None, splitter)), data
         order = np.random.default_rng(key).permutation(n)
         shared, rest = np.sort(order[: n // M]), np.sort(order[n // M :])
-        splitter, rows = parts(self.partition, x[rest], M - 1, unit=unit, seed=key)
+        splitter, rows = parts(self.partition, x[rest], M - 1, unit=unit, seed=key, names=self.names)
         return self.replace(settled=Experts([rest[r] for r in rows], shared, splitter)), data
 
     def bind(self, kernels: Any, X: Any, basis: Any = None, workspace: Any = None) -> Any:

@@ -242,15 +242,15 @@ class GPEstimator(Assessed, BaseEstimator):
         return Choice("committee", committee.replace(table=table), inference, why)
 
     def _where(self, choice: Choice, rows: int) -> Choice:
-        """The same, worked on by the executor that was given, with columns by their numbers."""
+        """The same, worked on by the executor that was given; where rows are parted by a column, told what they are called."""
         if isinstance(choice.gram, Committee):
             choice.gram.check(rows)
         if isinstance(choice.gram, Committee) and choice.gram.partition.startswith("column:"):
             columns = getattr(self, "columns_", None)
             names = getattr(self, "feature_names_in_", None) if columns is None else columns.keys
             width = self.n_features_in_ if columns is None else columns.width
-            number = which_column(choice.gram.partition[len("column:") :], names, width)
-            choice = replace(choice, gram=choice.gram.replace(partition=f"column:{number}"))
+            which_column(choice.gram.partition[len("column:") :], names, width)
+            choice = replace(choice, gram=choice.gram.replace(names=None if names is None else tuple(map(str, names))))
         if self.executor is None:
             return self._by_work(choice, rows)
         if not choice.gram.composite:
