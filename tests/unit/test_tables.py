@@ -180,6 +180,27 @@ def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: 
             kind(method=Committee(4, partition="kd_tree"), random_state=0).fit(source, target)
 
 
+@pytest.mark.parametrize(("rule", "partition"), [("rbcm", "arrival"), ("grbcm", "kd_tree")])
+def test_every_row_of_a_class_is_counted(rule: str, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those of the first sample alone, nor those that are left out; and the file knows."""
+    monkeypatch.setattr(tables, "SAMPLE", 40)
+    monkeypatch.setattr(tables, "EACH", 10)
+    cells = frame()
+    cells.loc[[3, 50], "label"] = None
+    cells.loc[[7, 50, 311], "b"] = np.nan
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=80)
+    method = Committee(4, rule=rule, partition=partition, folder=str(tmp_path / "rows"))
+    model = GPClassifier(KERNEL, fixed=("kernel.*",), method=method, missing="drop", random_state=0)
+    model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "soil", "label"]), "label")
+    used = cells.dropna(subset=["b", "label"])["label"]
+    assert len(used) == 356
+    expected = [(used == label).sum() for label in ("high", "low")]
+    assert model.class_count_.tolist() == expected
+    assert f"high ({expected[0]})" in str(model.summary())
+    model.save(tmp_path / "m.covary")
+    assert covary.load(tmp_path / "m.covary").class_count_.tolist() == expected
+
+
 @pytest.mark.parametrize(("rows", "expected"), [(360, 4000), (20_000_000, 4000), (10**8, 20_000), (10**9, 64_000)])
 def test_groups_of_experts_grow_with_the_table(rows: int, expected: int) -> None:
     assert together(rows) == expected

@@ -149,7 +149,7 @@ class Table:
             note=note,
             **self._reading,
         )
-        return Dealt.of(list(batches), shared, part, self.merge, dict(batches.left_out))
+        return Dealt.of(list(batches), shared, part, self.merge, dict(batches.left_out), dict(batches.classes))
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ class WithCommon:
 class Dealt:
     """Rows on disk: groups of experts by description, and the description of the rows they share.
 
-    ``shift`` is 1 where expert 0 was to have those rows, and the committee counts the others from there.
+    ``shift`` is 1 where expert 0 was to have those rows, and the committee counts the others from there; ``classes`` are the
+    rows of each class by its number, where they were counted.
     """
 
     batches: tuple[Batch, ...] = field(repr=False)
@@ -181,17 +182,20 @@ class Dealt:
     merge: bool = True
     left_out: dict[str, int] = field(default_factory=dict)
     shift: int = 0
+    classes: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(batches: list[Batch], shared: bool, splitter: Any, merge: bool, left_out: dict[str, int]) -> Dealt:
+    def of(
+        batches: list[Batch], shared: bool, splitter: Any, merge: bool, left_out: dict[str, int], classes: dict[int, int]
+    ) -> Dealt:
         """From batches in which expert 0 has the rows that all share, if they do and any were drawn."""
         if not shared or batches[0].experts[0] != 0:
-            return Dealt(tuple(batches), None, splitter, merge, left_out, int(shared))
+            return Dealt(tuple(batches), None, splitter, merge, left_out, int(shared), classes)
         head, rest = batches[0], batches[1:]
         first = replace(head, experts=head.experts[:1], rows=head.rows[:1])
         if len(head.experts) > 1:
             rest.insert(0, replace(head, experts=head.experts[1:], rows=head.rows[1:]))
-        return Dealt(tuple(rest), first, splitter, merge, left_out, 1)
+        return Dealt(tuple(rest), first, splitter, merge, left_out, 1, classes)
 
     @property
     def count(self) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,14 @@ from covary.data import Data
 Encode = Callable[[Frame], np.ndarray]
 MISSING = ("refuse", "drop", "keep")
 FILES = 32  # of the spool whose experts are counted in one go
+
+
+class Told(NamedTuple):
+    """Of a row group: how many rows are of use, how many have a gap by column, and, of classes, how many rows each has."""
+
+    rows: int
+    gaps: dict[str, int]
+    classes: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -77,6 +85,13 @@ class Reading:
             what = f"{counted(int(bad.sum()), 'row')} of {chunk} {'is' if bad.sum() == 1 else 'are'} not finite once encoded"
             raise fail("fit", what, "correct, drop or fill such rows")
         return np.column_stack([x, y])
+
+    def classes(self, codes: np.ndarray) -> dict[int, int]:
+        """How many of these targets are of each class, by its number; nothing where they are no classes."""
+        if self.label is None:
+            return {}
+        found, counts = np.unique(codes.astype(np.int64), return_counts=True)
+        return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
 
 def refuse_infinite(frame: Frame, inputs: Sequence[str], target: str, where: str) -> None:
@@ -160,10 +175,11 @@ class Batch:
 
 
 class Batches(list[Batch]):
-    """Batches in the order of their experts; ``left_out``, rows left out by the column that was missing there; ``empty``,
-    experts that got no rows and are in no batch."""
+    """Batches in the order of their experts; ``left_out``, rows left out by the column that was missing there; ``classes``,
+    rows of each class by its number; ``empty``, experts that got no rows and are in no batch."""
 
     left_out: dict[str, int]
+    classes: dict[int, int]
     empty: tuple[int, ...]
 
 
@@ -233,14 +249,14 @@ def spread(
             raise fail("fit", what, "choose another place") from None
         told = executor.map(_sort, pieces, reading, splitter, experts, str(place), mark, note=note)
     left_out = _gaps_in_all(told, reading, source.rows)
-    _enough(experts, sum(rows for rows, _ in told))
+    _enough(experts, sum(t.rows for t in told))
     if splitter is None:
-        out = _stretches(source.chunks, [rows for rows, _ in told], reading, experts, per_batch)
+        out = _stretches(source.chunks, [t.rows for t in told], reading, experts, per_batch)
     else:
         files = [range(start, min(start + FILES, len(pieces))) for start in range(0, len(pieces), FILES)]
         rows = np.sum(executor.map(_sizes, files, str(place), experts), axis=0)
         out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces), mark))
-    out.left_out = left_out
+    out.left_out, out.classes = left_out, _sums([t.classes for t in told])
     return out
 
 
@@ -260,7 +276,7 @@ def survey(
     _enough(experts, source.rows)
     told = executor.map(_look, list(enumerate(source.chunks)), reading, note=note)
     _gaps_in_all(told, reading, source.rows)
-    _enough(experts, sum(rows for rows, _ in told))
+    _enough(experts, sum(t.rows for t in told))
 
 
 def _reading(source: Parquet, target: str, encode: Encode, missing: str, label: Any) -> Reading:
@@ -277,12 +293,18 @@ def _reading(source: Parquet, target: str, encode: Encode, missing: str, label: 
     return reading
 
 
-def _gaps_in_all(told: Sequence[tuple[int, dict[str, int]]], reading: Reading, rows: int) -> dict[str, int]:
-    """The gaps of all row groups by column; refused, if gaps in inputs are."""
-    found: dict[str, int] = {}
-    for _, gaps in told:
-        for name, n in gaps.items():
+def _sums(counts: Sequence[dict[Any, int]]) -> dict[Any, int]:
+    """The counts of all row groups together."""
+    found: dict[Any, int] = {}
+    for each in counts:
+        for name, n in each.items():
             found[name] = found.get(name, 0) + n
+    return found
+
+
+def _gaps_in_all(told: Sequence[Told], reading: Reading, rows: int) -> dict[str, int]:
+    """The gaps of all row groups by column; refused, if gaps in inputs are."""
+    found = _sums([t.gaps for t in told])
     if reading.missing == "refuse":
         _refuse({c: n for c, n in found.items() if c != reading.target}, rows)
     return found
@@ -340,31 +362,31 @@ def _stretches(chunks: Sequence[Chunk], rows: list[int], reading: Reading, exper
 
 
 # on the workers ---------------------------------------------------------------------------------------------------
-def _count(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, int]]:
-    """Of a row group: how many rows are of use, and the gaps."""
-    keep, gaps = reading.usable(read(piece[1], [*reading.inputs, reading.target]))
-    return int(keep.sum()), gaps
+def _count(piece: tuple[int, Chunk], reading: Reading) -> Told:
+    """What is told of a row group, none of whose inputs is encoded."""
+    frame = read(piece[1], [*reading.inputs, reading.target])
+    keep, gaps = reading.usable(frame)
+    codes = np.empty(0) if reading.label is None or not keep.any() else reading.label(frame[reading.target][keep])
+    return Told(int(keep.sum()), gaps, reading.classes(codes))
 
 
-def _look(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, int]]:
-    """The same, and whether these rows can be encoded."""
+def _look(piece: tuple[int, Chunk], reading: Reading) -> Told:
+    """The same without the classes, and whether these rows can be encoded."""
     chunk = piece[1]
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if keep.any():
         reading.numbers(frame[keep], chunk)
-    return int(keep.sum()), gaps
+    return Told(int(keep.sum()), gaps, {})
 
 
-def _sort(
-    piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str
-) -> tuple[int, dict[str, int]]:
-    """Put a row group into the spool, sorted by expert: how many rows are of use, and the gaps."""
+def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str) -> Told:
+    """Put a row group into the spool, sorted by expert: what is told of it."""
     number, chunk = piece
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if reading.missing == "refuse" and gaps.keys() - {reading.target}:
-        return 0, gaps  # the whole will be refused, with what the others find
+        return Told(0, gaps, {})  # the whole will be refused, with what the others find
     if not Path(folder).is_dir():
         raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
     numbers = reading.numbers(frame[keep], chunk) if keep.any() else np.empty((0, 0))
@@ -377,7 +399,7 @@ def _sort(
         np.save(file, np.concatenate([[0], np.cumsum(counts)]))
         np.save(file, numbers)
         np.save(file, np.array(mark))
-    return len(numbers), gaps
+    return Told(len(numbers), gaps, reading.classes(numbers[:, -1]) if len(numbers) else {})
 
 
 def _sizes(files: range, folder: str, experts: int) -> np.ndarray:
