@@ -15,6 +15,7 @@ ORDER = [
     "_version",
     "_module",
     "_words",
+    "_warn",
     "_checks",
     "_precision",
     "_threads",

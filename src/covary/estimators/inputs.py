@@ -5,7 +5,6 @@ scikit-learn's own checks run in between (shapes, feature names, sparse matrices
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from covary._checks import CovaryError, check_vector, fail
+from covary._warn import warn
 from covary._words import counted
 from covary.data import Inputs
 from covary.estimators.frames import Columns, Mapped, unseen_words
@@ -82,7 +82,7 @@ def _mapped(estimator: Any, columns: Columns, X: Any, *, reset: bool, gaps: bool
     if not reset:
         check_unseen(estimator, found)
         for text in (*unseen_words(found), *columns.unmarked(found)):
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warn(text)
         if gaps:
             estimator.columns_ = columns.extended(found)
     return found.x
