@@ -22,8 +22,8 @@ class NotEnoughMemory(CovaryError, MemoryError):
 
 
 def fail(who: str, what: str, do: str) -> CovaryError:
-    """The one shape of a message: ``who: what; do.``"""
-    return CovaryError(f"{who}: {what}; {do}.")
+    """The one shape of a message: ``who: what; do.``, or a question in the place of what to do."""
+    return CovaryError(f"{who}: {what}; {do}{'' if do.endswith('?') else '.'}")
 
 
 def check_matrix(who: str, name: str, value: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Words that sentences share: numbers with their nouns."""
+"""Words that sentences share: numbers with their nouns, names like the one that was given."""
 
 from __future__ import annotations
 
@@ -12,3 +12,14 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     ('1 row', '1,200 rows', '0 such entries')
     """
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def meant(*names: str) -> str:
+    """The question after a name that nothing has: names like it, quoted already. It ends a sentence by itself.
+
+    Examples
+    --------
+    >>> meant("'a'"), meant("'a'", "'b'", "'c'")
+    ("did you mean 'a'?", "did you mean 'a', 'b' or 'c'?")
+    """
+    return f"did you mean {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)}?"

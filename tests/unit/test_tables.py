@@ -265,7 +265,7 @@ def test_what_cannot_be_predicted_is_said_and_nothing_is_written(saved: Path, ne
     cells.rename(columns={"b": "bb"}).to_parquet(tmp_path / "other.parquet")
     for source, words, options in (
         ("gap.parquet", r"NaN at row 50, column 'b'.*rows are counted from row group 0", {}),
-        ("other.parquet", r"no column 'b'.*perhaps 'bb'", {}),
+        ("other.parquet", r"no column 'b'; did you mean 'bb'\?", {}),
         ("new.parquet", "level is 2", {"level": 2}),
         ("new.parquet", "'mean' is asked for and is also an output", {"columns": ["mean"]}),
         ("new.parquet", "no column 'c'", {"columns": ["c"]}),

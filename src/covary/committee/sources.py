@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
-from covary._words import counted
+from covary._words import counted, meant
 
 Frame = Any  # a pandas.DataFrame
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -273,6 +273,6 @@ def _missing(who: str, name: str, known: Iterable[str], where: str) -> Exception
     known = list(known)
     close = difflib.get_close_matches(str(name), known, 3, 0.6) or [k for k in known if k.lower() == str(name).lower()]
     if close:
-        return fail(who, f"{where!r} has no column {name!r}", f"perhaps {' or '.join(map(repr, close))} is meant")
+        return fail(who, f"{where!r} has no column {name!r}", meant(*map(repr, close)))
     some = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
     return fail(who, f"{where!r} has no column {name!r}", f"choose from {some}")
