@@ -1,7 +1,7 @@
 """Errors and advice in the words of the command: what the library says of arguments and objects, said of options.
 
 Nothing else translates: errors pass through here where they end the command (:func:`covary.cli.doors.verdict`), advice where a
-summary is shown (:func:`covary.cli.facts.spoken`).
+summary is shown (:func:`covary.cli.facts.spoken`) or a page is written (:func:`covary.cli.report.write_page`).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -33,6 +34,7 @@ def write_report(
     y: Any = None,
     parameters: Any = (),
     title: str | None = None,
+    say: Callable[[str], str] = str,
 ) -> Path:
     """Write the report of a fit, whole or not at all.
 
@@ -51,14 +53,19 @@ def write_report(
         Rows of the table of hyperparameters: name, value, error and note each.
     title
         The page's heading.
+    say
+        Findings and advice in the words of whoever asked: the command says options where Python says arguments.
     """
     place = Path(path)
     if place.suffix.lower() not in (".html", ".htm"):
         raise fail("report", f"the file is called {place.name!r}", "give a name that ends with .html")
     if not place.parent.is_dir() or place.is_dir():
         raise fail("report", f"{str(path)!r} has no folder to be written to", "create the folder, or write elsewhere")
-    diagnosis = diagnose(subject, X, y)
-    text = render(context(estimator, subject, diagnosis, parameters=parameters, title=title))
+    found = diagnose(subject, X, y)
+    checks = [replace(check, sentence=say(check.sentence), advice=say(check.advice)) for check in found.checks]
+    values = context(estimator, subject, replace(found, checks=tuple(checks)), parameters=parameters, title=title)
+    values["facts"] = [(name, say(text) if name == "Method" else text) for name, text in values["facts"]]
+    text = render(values)
     with whole_file(place, "report") as handle:
         handle.write(text.encode())
     return place
