@@ -15,7 +15,7 @@ import pytest
 import covary
 from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
-from covary.committee import Committee, Parquet, settings
+from covary.committee import Committee, Parquet, settings, shuffle
 from covary.committee.experts import together
 from covary.estimators import streamed, tables
 from covary.files import BadFile
@@ -330,6 +330,42 @@ def test_an_infinite_entry_is_refused_inside_the_first_sample_and_outside(
             model.fit(Parquet(file), "y")
         with pytest.raises(CovaryError, match=f"is inf at row {row}"):
             model.fit(odd[["a"]], odd["y"])
+
+
+def test_sorting_that_was_broken_off_goes_on_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that were sorted stay; those of another table, of other parts or read in another way are sorted anew."""
+    cells = frame()
+    cells.loc[[7, 50, 311], "b"] = np.nan
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=40)
+    whole_file, written = shuffle.whole_file, list[str]()
+    most = 4
+
+    def write(place: Path, who: str) -> Any:
+        if len(written) == most:
+            raise RuntimeError("broken off")
+        written.append(place.name)
+        return whole_file(place, who)
+
+    def fit(folder: str, missing: str = "drop", **options: Any) -> Any:
+        method = Committee(4, rule="grbcm", folder=str(tmp_path / folder), **options)
+        model = GPClassifier(KERNEL, fixed=("kernel.*",), method=method, missing=missing, random_state=0)
+        return model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "soil", "label"]), "label")
+
+    monkeypatch.setattr(shuffle, "whole_file", write)
+    with pytest.raises(RuntimeError, match="broken off"):
+        fit("rows")
+    most = 99
+    again = fit("rows")
+    assert len(set(written)) == len(written) == 9
+    once = fit("other")
+    assert again.class_count_.tolist() == once.class_count_.tolist()
+    assert again.posterior_.bound.settled.left_out == once.posterior_.bound.settled.left_out == {"b": 3}
+    new = frame(9, 1)[["a", "b", "soil"]]
+    np.testing.assert_array_equal(again.predict_proba(new), once.predict_proba(new))
+    for options in ({"partition": "kd_tree"}, {"missing": "impute"}):
+        written.clear()
+        fit("rows", **options)
+        assert len(written) == 9
 
 
 def test_rows_of_another_fit_in_the_same_folder_are_noticed(

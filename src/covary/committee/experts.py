@@ -112,8 +112,8 @@ class Table:
         return {"target": self.target, "encode": self.encode, "missing": self.missing, "label": self.label}
 
     def _mark(self, splitter: Any) -> str:
-        """A name of these rows parted like this: another table, or other parts, have another."""
-        what = splitter, self.source.names, self.target, self.missing, self.source.state()
+        """A name of these rows parted like this: another table, other parts, or rows read in another way have another."""
+        what = splitter, self.source.names, self.target, self.missing, self.encode, self.label, self.source.state()
         return hashlib.sha256(pickle.dumps(what)).hexdigest()[:32]
 
     def survey(self, executor: Any, experts: int, note: Any = None) -> None:

@@ -8,6 +8,7 @@ expert stand in the order of the table, whoever read them and when.
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import CovaryError, fail
 from covary._words import counted
 from covary._write import whole_file
 from covary.committee.sources import Chunk, Frame, Parquet, read
@@ -381,8 +382,10 @@ def _look(piece: tuple[int, Chunk], reading: Reading) -> Told:
 
 
 def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str) -> Told:
-    """Put a row group into the spool, sorted by expert: what is told of it."""
+    """Put a row group into the spool, sorted by expert, unless an earlier try has: what is told of it."""
     number, chunk = piece
+    if (before := _sorted_before(folder, number, mark, reading)) is not None:
+        return before
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if reading.missing == "refuse" and gaps.keys() - {reading.target}:
@@ -398,8 +401,22 @@ def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: in
     with whole_file(_place(folder, number), "spread") as file:
         np.save(file, np.concatenate([[0], np.cumsum(counts)]))
         np.save(file, numbers)
-        np.save(file, np.array(mark))
+        np.save(file, np.array(f"{mark} {json.dumps(gaps)}"))
     return Told(len(numbers), gaps, reading.classes(numbers[:, -1]) if len(numbers) else {})
+
+
+def _sorted_before(folder: str, number: int, mark: str, reading: Reading) -> Told | None:
+    """What is told of a row group that was put into the spool before the work was broken off; None if it was not."""
+    if not mark or not _place(folder, number).exists():
+        return None
+    try:
+        numbers, _, text = _in_spool(_place(folder, number))
+    except CovaryError:
+        return None
+    found, _, gaps = text.partition(" ")
+    if found != mark or not gaps:
+        return None
+    return Told(len(numbers), json.loads(gaps), reading.classes(numbers[:, -1]) if len(numbers) else {})
 
 
 def _sizes(files: range, folder: str, experts: int) -> np.ndarray:
@@ -424,7 +441,14 @@ def spool_files(folder: str, files: int) -> list[str]:
 
 def _spooled(folder: str, number: int, mark: str = "") -> tuple[np.ndarray, np.ndarray]:
     """A sorted row group, not yet read, and where each expert begins in it; refused if it does not bear the mark."""
-    path = _place(folder, number)
+    numbers, offsets, text = _in_spool(_place(folder, number))
+    if mark and text.partition(" ")[0] != mark:
+        raise fail("predict", f"the rows in {folder!r} are now those of another fit", "give every model a folder of its own")
+    return numbers, offsets
+
+
+def _in_spool(path: Path) -> tuple[np.ndarray, np.ndarray, str]:
+    """What stands in a file of the spool: the rows, where each expert begins, and the mark with the gaps beside it."""
     try:
         with open(path, "rb") as file:
             offsets = np.load(file, allow_pickle=False)
@@ -433,10 +457,8 @@ def _spooled(folder: str, number: int, mark: str = "") -> tuple[np.ndarray, np.n
             start = file.tell()
             numbers = np.memmap(file, dtype, "r", start, shape) if shape[0] else np.empty(shape)
             file.seek(start + numbers.nbytes)
-            known = not mark or str(np.load(file, allow_pickle=False)) == mark
+            text = str(np.load(file, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         what = f"{str(path)!r} cannot be read on {socket.gethostname()} ({getattr(error, 'strerror', None) or error})"
         raise fail("fit", what, SHARED) from None
-    if not known:
-        raise fail("predict", f"the rows in {folder!r} are now those of another fit", "give every model a folder of its own")
-    return numbers, offsets
+    return numbers, offsets, text
