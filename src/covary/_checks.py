@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from covary._words import counted
+
 
 class CovaryError(ValueError):
     """Base of every error covary raises on purpose; a ValueError, so that callers need not know it."""
@@ -20,8 +22,8 @@ class NotEnoughMemory(CovaryError, MemoryError):
 
 
 def fail(who: str, what: str, do: str) -> CovaryError:
-    """The one shape of a message: ``who: what; do.``"""
-    return CovaryError(f"{who}: {what}; {do}.")
+    """The one shape of a message: ``who: what; do.``, or a question in the place of what to do."""
+    return CovaryError(f"{who}: {what}; {do}{'' if do.endswith('?') else '.'}")
 
 
 def check_matrix(who: str, name: str, value: Any) -> np.ndarray:
@@ -35,13 +37,17 @@ def check_matrix(who: str, name: str, value: Any) -> np.ndarray:
     if array.ndim == 1:
         raise fail(
             who,
-            f"{name} has one dimension ({array.shape[0]} entries)",
+            f"{name} has one dimension ({counted(array.shape[0], 'entry', 'entries')})",
             f"give a table of rows and columns: {name}.reshape(-1, 1) for one input column",
         )
     if array.ndim != 2:
         raise fail(who, f"{name} has {array.ndim} dimensions", "give a table of rows and columns")
     if array.shape[0] == 0 or array.shape[1] == 0:
-        raise fail(who, f"{name} has {array.shape[0]} rows and {array.shape[1]} columns", "give at least one of each")
+        raise fail(
+            who,
+            f"{name} has {counted(array.shape[0], 'row')} and {counted(array.shape[1], 'column')}",
+            "give at least one of each",
+        )
     check_finite(who, name, array)
     return array
 
@@ -57,7 +63,11 @@ def check_vector(who: str, name: str, value: Any, length: int | None = None) -> 
     if array.ndim != 1:
         raise fail(who, f"{name} has shape {array.shape}", "give one number per row")
     if length is not None and array.shape[0] != length:
-        raise fail(who, f"{name} has {array.shape[0]} entries but X has {length} rows", "give one per row")
+        raise fail(
+            who,
+            f"{name} has {counted(array.shape[0], 'entry', 'entries')} but X has {counted(length, 'row')}",
+            "give one per row",
+        )
     check_finite(who, name, array)
     return array
 
@@ -70,7 +80,7 @@ def check_finite(who: str, name: str, array: np.ndarray) -> None:
         place = f"row {where[0]}" + (f", column {where[1]}" if len(where) > 1 else "")
         raise fail(
             who,
-            f"{name} is {array[where]} at {place} ({int(bad.sum())} such entries in all)",
+            f"{name} is {array[where]} at {place} ({counted(int(bad.sum()), 'such entry', 'such entries')} in all)",
             "drop or fill these rows",
         )
 

@@ -23,6 +23,7 @@ from typing import Any
 
 from covary._checks import fail
 from covary._memory import free_memory
+from covary._words import counted
 
 SHARE = 0.9  # of the free memory, for all workers together
 LITTLE = 2**28  # bytes that nobody can work with
@@ -119,7 +120,7 @@ class Embedded:
             if ended or time.monotonic() > until:
                 words = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["they said nothing"]
                 when = "ended as they started" if ended else f"did not start within {timeout:.0f} s"
-                what = f"its {self.count} workers {when} ({words[0][:200]})"
+                what = f"its {counted(self.count, 'worker')} {when} ({words[0][:200]})"
                 raise fail("Dask", what, "ask for fewer workers, or use Serial()")
             time.sleep(0.05)
 

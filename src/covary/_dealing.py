@@ -13,6 +13,7 @@ from typing import Any
 from covary._checks import CovaryError, fail
 from covary._cluster import check_here, versions
 from covary._pieces import Held, Pieces
+from covary._words import counted
 
 SMALL = 64 * 1024  # bytes of what all tasks of a call share, up to which each carries its own copy
 LOOK = 1.0  # seconds between looks at who is there
@@ -170,7 +171,7 @@ class Run:
         limit = getattr(error.last_worker, "memory_limit", 0)
         size = f", which may use {limit / 2**30:,.1f} GiB" if limit else ""
         what = (
-            f"{self.pieces.name(i)} ended its worker {error.allowed_failures + 1} times (the last was "
+            f"{self.pieces.name(i)} ended its worker {counted(error.allowed_failures + 1, 'time')} (the last was "
             f"{error.last_worker.address}{size}): most likely it ran out of memory"
         )
         return fail("Dask", what, "use more experts, so that each has fewer rows, or larger workers" + self.pieces.kept())
@@ -185,7 +186,8 @@ class Run:
         workers = self.client.scheduler_info().get("workers", {}).values()
         busy = any(w.get("metrics", {}).get("task_counts", {}).get("executing", 0) for w in workers)
         if workers and not busy and all(w.get("status") == "paused" for w in workers):
-            what = f"all {len(workers)} workers have paused: what they hold takes most of the memory they may use"
+            count = counted(len(workers), "worker has", "workers have")
+            what = f"{count} paused and none is left: what they hold takes most of the memory they may use"
             raise fail("Dask", what, "use more or larger workers" + self.pieces.kept())
 
     def cancel(self) -> None:

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from covary._checks import check_finite, check_matrix, check_positive, check_vector, fail
+from covary._words import counted
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ class Data:
         if y.dtype.kind not in "fiub":
             raise fail("Data", f"y has type {y.dtype}", "give numbers (encode classes as 0, 1, 2, ...)")
         if y.shape[:1] != (n,) or y.ndim > 2:
-            raise fail("Data", f"y has shape {y.shape} but X has {n} rows", "give one entry (or one row) of y per row of X")
+            raise fail(
+                "Data", f"y has shape {y.shape} but X has {counted(n, 'row')}", "give one entry (or one row) of y per row of X"
+            )
         y = y.astype(inputs.x.dtype)
         check_finite("Data", "y", y)
         if noise_variance is not None:

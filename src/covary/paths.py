@@ -33,6 +33,7 @@ from covary._checks import fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.linalg import Lapack
 from covary.kernels import tiles
@@ -127,7 +128,9 @@ class Paths:
         inputs = inputs.with_x(inputs.x.astype(self.dtype))
         if inputs.columns != self.columns:
             raise fail(
-                "Paths", f"X has {inputs.columns} columns but the functions have {self.columns}", "give the same columns"
+                "Paths",
+                f"X has {counted(inputs.columns, 'column')} but the functions have {self.columns}",
+                "give the same columns",
             )
         self.model.prior.check(inputs)
         each = self.n * int(np.prod(self.outputs, dtype=int))

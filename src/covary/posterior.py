@@ -11,6 +11,7 @@ from covary._checks import NotPositiveDefinite, check_positive, fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.components import Components, Reader, component_at, covariances_at, labels, slopes_at, which_term
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.linalg import Lapack
@@ -67,7 +68,9 @@ class Posterior:
         inputs = inputs.with_x(inputs.x.astype(self.data.dtype))
         if inputs.columns != self.data.X.columns:
             raise fail(
-                who, f"X has {inputs.columns} columns but the model learned {self.data.X.columns}", "give the same columns"
+                who,
+                f"X has {counted(inputs.columns, 'column')} but the model learned {self.data.X.columns}",
+                "give the same columns",
             )
         self.model.prior.check(inputs)
         return inputs
@@ -153,7 +156,7 @@ class Posterior:
             raise fail(who, f"size is given but {name} observations have none", "leave it out")
         size = np.asarray(size, np.float64)
         if size.shape not in ((), (rows,)):
-            raise fail(who, f"size has shape {size.shape} but X has {rows} rows", "give one number, or one per row")
+            raise fail(who, f"size has shape {size.shape} but X has {counted(rows, 'row')}", "give one number, or one per row")
         check_positive(who, "size", size)
         return np.broadcast_to(size, rows)
 

@@ -17,6 +17,7 @@ from covary._checks import check_positive, check_vector, fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.gram.dense import Dense, DenseBound
 from covary.gram.markov import MarkovBound
@@ -295,13 +296,13 @@ class NadarayaWatson:
             raise fail(who, f"kernel is {kappa!r}", "give a kernel, its text, or a function of the scaled distance")
         check_positive(who, "lengthscale", self.lengthscale)
         if np.shape(self.lengthscale) not in ((), (inputs.columns,)):
-            what = f"lengthscale has shape {np.shape(self.lengthscale)} but X has {inputs.columns} columns"
+            what = f"lengthscale has shape {np.shape(self.lengthscale)} but X has {counted(inputs.columns, 'column')}"
             raise fail(who, what, "give one number or one per column")
         y = np.asarray(y)
         if y.ndim == 1:
             y = check_vector(who, "y", y, inputs.rows)
         elif y.ndim != 2 or y.shape[0] != inputs.rows:
-            raise fail(who, f"y has shape {y.shape} but X has {inputs.rows} rows", "give one row of y per row of X")
+            raise fail(who, f"y has shape {y.shape} but X has {counted(inputs.rows, 'row')}", "give one row of y per row of X")
         self.kappa_, self.X_, self.y_ = kappa, inputs, y.astype(inputs.x.dtype)
         return self
 
@@ -311,7 +312,7 @@ class NadarayaWatson:
             raise fail("NadarayaWatson", "it was not fitted", "call fit(X, y) first")
         inputs = as_inputs(X, "NadarayaWatson")
         if inputs.columns != self.X_.columns:
-            what = f"X has {inputs.columns} columns but {self.X_.columns} were fitted"
+            what = f"X has {counted(inputs.columns, 'column')} but {self.X_.columns} were fitted"
             raise fail("NadarayaWatson", what, "give the same columns")
         return self._weights(inputs.with_x(inputs.x.astype(self.X_.x.dtype)))
 

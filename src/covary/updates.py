@@ -28,6 +28,7 @@ from covary._checks import fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.data import Data
 from covary.gram.dense import DenseBound, NoiseFactor, sound
 from covary.gram.linalg import Lapack
@@ -256,7 +257,9 @@ def remove(posterior: Any, rows: Any) -> Posterior:
         raise fail(who, f"rows is {rows!r}", f"give numbers of rows, or a mask of all {n}")
     if (gone < -n).any() or (gone >= n).any():
         raise fail(
-            who, f"row {int(gone[(gone < -n) | (gone >= n)][0])} is not among {n} rows", "give numbers of rows there are"
+            who,
+            f"row {int(gone[(gone < -n) | (gone >= n)][0])} is not among {counted(n, 'row')}",
+            "give numbers of rows there are",
         )
     gone = np.unique(gone % n)
     if len(gone) == n:

@@ -92,6 +92,8 @@ def read(node: ast.AST | None, known: Texts) -> list[str]:
             return [""]
         case ast.IfExp(body=body, orelse=other):
             return read(body, known) + read(other, known)
+        case ast.Call(func=ast.Name(id="counted"), args=[_, ast.Constant(value=noun), *plural]):
+            return [f"1 {noun}", f"3 {read(plural[0], known)[0] if plural else f'{noun}s'}"]
         case ast.Name(id=name) if name in known:
             return known[name]
     return ["Dense"]

@@ -363,7 +363,7 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
         (
             ["null.parquet", "-t", "y", "--folder", "r"],
             3,
-            "'b' is missing or not finite in 2 of 320 rows; fill the gaps, or use --missing drop",
+            "'b' is missing in 2 of 320 rows; fill the gaps, or use --missing drop",
         ),
         (["nan.parquet", "-t", "y", "--folder", "r"], 3, "error: an input is NaN at row"),
         (["t.parquet", "-t", "y", "--experts", 321, "--folder", "r"], 2, "--experts: 321 experts for 320 rows"),
@@ -436,6 +436,13 @@ def test_bad_input_is_one_sentence_before_any_work(
     assert not (tmp_path / "r").exists()
 
 
+def test_a_column_with_too_few_values_is_called_by_its_name(call: Call, table: pd.DataFrame) -> None:
+    table.assign(half=np.arange(320) % 2).to_csv("t.csv", index=False)
+    options = ["--partition", "column:half", "--experts", 3, "--rule", "bcm", "--ignore", "b", "--quiet"]
+    said = error(call("fit", "t.csv", "-t", "y", *options, *HELD), 2)
+    assert "--experts: column 'half' has 2 different values for 3 experts; ask for fewer" in said
+
+
 def test_empty_row_groups_are_fine(call: Call, table: pd.DataFrame) -> None:
     whole = pa.Table.from_pandas(table)
     with pq.ParquetWriter("gappy.parquet", whole.schema) as writer:
@@ -459,7 +466,7 @@ def test_gaps_that_only_a_reader_finds_are_refused(
     monkeypatch.setattr("covary.estimators.tables.EACH", 1)
     options = ["--experts", 4, "--rule", "rbcm", "--folder", "r", "--out", "m.covary"]
     said = error(call("fit", "nan.parquet", "-t", "y", *options, *HELD), 3)
-    assert "the column 'b' is missing or not finite in 1 of 320 rows" in said
+    assert "the column 'b' is missing in 1 of 320 rows" in said
     assert "use --missing drop" in said
     assert not (tmp_path / "r").exists()
     done = json.loads(call("fit", "nan.parquet", "-t", "y", *options, *HELD, "--missing", "drop", "--json").stdout)

@@ -55,8 +55,13 @@ def test_advice_on_outliers_names_the_option_that_helps(call: Call, tmp_path: Pa
     assert "likelihood=" not in said
     model: Any = covary.load(tmp_path / "t.covary")
     assert "use likelihood='student_t'" in str(model.summary())
-    assert "likelihood=&#39;student_t&#39;" in (tmp_path / "t.html").read_text()
-    assert "--likelihood" not in (tmp_path / "t.html").read_text()
+    assert call("report", "t.covary", "--out", "r.html").exit_code == 0
+    for page in ("t.html", "r.html"):  # who asks the command is told its options, who asks Python its arguments
+        assert "use --likelihood student_t" in (tmp_path / page).read_text()
+        assert "likelihood=" not in (tmp_path / page).read_text()
+    model.report(tmp_path / "p.html")
+    assert "likelihood=&#39;student_t&#39;" in (tmp_path / "p.html").read_text()
+    assert "--likelihood" not in (tmp_path / "p.html").read_text()
     assert "use --likelihood student_t" in " ".join(call("info", "t.covary").stdout.split())
     again = call("fit", "t.csv", "--target", "y", "--likelihood", "student_t")  # the advice works
     assert again.exit_code == 0

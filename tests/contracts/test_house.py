@@ -14,6 +14,8 @@ SOURCE = ROOT / "src" / "covary"
 ORDER = [
     "_version",
     "_module",
+    "_words",
+    "_warn",
     "_checks",
     "_precision",
     "_threads",

@@ -291,6 +291,32 @@ def test_joint_committee_machine_on_a_block() -> None:
     assert np.abs(np.diagonal(covariance) - np.diagonal(exact)).mean() < np.abs(alone - np.diagonal(exact)).mean()
 
 
+@pytest.mark.parametrize("rule", ["poe", "gpoe", "bcm"])
+def test_the_diagonal_of_the_joint_covariance_is_the_variance_where_inputs_do_not_help_each_other(rule: str) -> None:
+    """One input alone, or inputs far from each other; within a block the two are different things."""
+    post = parted(rule, 3)[0]
+    one = post.predict(NEW[:1], covariance=True).f
+    np.testing.assert_allclose(one.covariance, one.variance[:, None], rtol=1e-9)
+    far = NEW[0] + 1e3 * np.arange(6)[:, None]
+    apart = post.predict(far, covariance=True).f
+    np.testing.assert_allclose(np.diagonal(apart.covariance), apart.variance, rtol=1e-9)
+    block = post.predict(NEW, covariance=True).f
+    assert np.abs(np.diagonal(block.covariance) / block.variance - 1).max() > 0.05
+
+
+def test_how_far_the_diagonal_is_from_the_variances_input_by_input() -> None:
+    """The figures of the page about committees: medians of the standard deviation over the exact one."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.uniform(0, 6, (120, 1)), axis=0)
+    data = Data(x, np.sin(2 * x[:, 0]) + 0.1 * rng.standard_normal(120))
+    model, at = Model(GP("Matern52(lengthscale=0.7)"), likelihood=Gaussian(0.01)), np.linspace(-0.5, 6.5, 40)[:, None]
+    exact = condition(model, data).predict(at).f.std
+    post = condition(model, data, gram=Committee(4, rule="bcm", partition="random", nearest=None))
+    f = post.predict(at, covariance=True).f
+    assert np.median(f.std / exact) == pytest.approx(0.93, abs=0.01)
+    assert np.median(np.sqrt(np.diagonal(f.covariance)) / exact) == pytest.approx(1.0, abs=0.01)
+
+
 # rows left out ---------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("rule", ["poe", "gpoe", "bcm", "rbcm", "grbcm", "nearest"])
 def test_a_row_left_out_is_what_a_committee_without_it_says(rule: str) -> None:

@@ -435,7 +435,7 @@ REFUSED = {
     ),
     "ard": (PaciorekSchervish(ks.Matern52([1.0, 2.0, 3.0]), GaussianField([[0.0] * 3])), X3, "Matern52 is not isotropic"),
     "linear": (PaciorekSchervish(ks.Linear(), GaussianField([0.0])), X1, "Linear is not isotropic"),
-    "column": (ChangePoint(ks.Matern12(), ks.Matern12(), column=1), X1, "column is 1 but X has 1 columns"),
+    "column": (ChangePoint(ks.Matern12(), ks.Matern12(), column=1), X1, "column is 1 but X has 1 column"),
     "warp": (Warped(ks.Matern52(), centres=[0.0, 1.0], beta=[1.0]), X1, r"beta has shape \(1,\) for 2 centres"),
     "map": (Mapped(ks.Matern52(), no_rows), X1, r"the map returns shape \(2, 1\) for 9 rows"),
     "group": (

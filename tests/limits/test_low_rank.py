@@ -264,7 +264,7 @@ def test_duplicate_inducing_inputs_get_the_jitter_they_need() -> None:
         (LowRank(5, select="best"), "select is 'best'"),
         (LowRank(0), "give how many inducing inputs"),
         (LowRank(2.5), "give how many inducing inputs"),
-        (LowRank(Z[:, :1]), "1 columns and X has 2"),
+        (LowRank(Z[:, :1]), "1 column and X has 2"),
         (LowRank(Z, rule="power", power=1.5), "between 0"),
     ],
 )

@@ -339,7 +339,7 @@ BAD = [
     (PiecewisePolynomial(4), r"kernels\.PiecewisePolynomial: degree is 4; give 0, 1, 2 or 3"),
     (Bessel(order=-0.5), r"kernels\.Bessel: order is -0\.5; give a number from 0 to 50"),
     (SquaredExponentialMixture([1.0, 2.0], weights=[1.0]), r"lengthscales has shape \(2,\); give one per weight \(1\)"),
-    (SpectralMixture([1.0], means=[0.1], scales=[0.2]), r"means has shape \(1,\); give a table of 1 rows .* and 3 columns"),
+    (SpectralMixture([1.0], means=[0.1], scales=[0.2]), r"means has shape \(1,\); give a table of 1 row .* and 3 columns"),
     (SpectralMixture([1.0], means=np.zeros((1, 3)), scales=np.zeros((1, 3))), r"scales is 0\.0; give positive"),
     (Periodised(Matern52()), "X has 3 columns but the kernel is defined on 1"),
     (Spectral(abs, nodes=0), "nodes is 0; give a whole number from 1 to 10,000"),

@@ -58,7 +58,7 @@ REFUSED = {
     "text in y": (X, ["cat"] * 20, r"y holds text \('cat' at row 0\)"),
     "missing of pandas": (frame(c=pd.array([1, None] * 10, dtype="Int64")), Y, "X is NaN at row 1, column 'c'"),
     "two columns of one name": (pd.DataFrame(X[:, :2], columns=["a", "a"]), Y, "two columns of X are called 'a'"),
-    "ragged rows": ([[1.0, 2.0]] * 3 + [[1.0]], Y[:4], "row 3 of X has 1 entries but row 0 has 2"),
+    "ragged rows": ([[1.0, 2.0]] * 3 + [[1.0]], Y[:4], "row 3 of X has 1 entry but row 0 has 2"),
     "no rows": (np.empty((0, 3)), [], r"0 sample\(s\)"),
     "no columns": (np.empty((20, 0)), Y, r"0 feature\(s\)"),
     "one dimension": (X[:, 0], Y, "Reshape your data"),

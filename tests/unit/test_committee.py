@@ -207,6 +207,27 @@ def test_rows_are_parted_by_a_named_column() -> None:
         GPRegressor(method=Committee(4, partition="column:city")).fit(frame, Y)
 
 
+def test_a_column_with_too_few_values_is_called_by_its_name(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "station": np.arange(240) % 2, "y": Y})
+    frame.to_parquet(tmp_path / "t.parquet")
+    for which in ("station", "1"):
+        model = GPRegressor("Matern52()", fixed=("*",), method=Committee(3, rule="bcm", partition=f"column:{which}"))
+        for table, target in ((frame[["a", "station"]], Y), (Parquet(tmp_path / "t.parquet"), "y")):
+            with pytest.raises(CovaryError, match=r"^Committee: column 'station' has 2 different values for 3 experts; ask"):
+                model.fit(table, target)
+    with pytest.raises(CovaryError, match=r"^Committee: column 1 has 2 different values for 3 experts; ask"):
+        model.fit(frame[["a", "station"]].to_numpy(), Y)
+
+
+def test_a_committee_by_a_named_column_comes_back_from_its_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": X[:, 0], "station": np.arange(240) % 4})
+    model = GPRegressor("Matern52()", fixed=("*",), method=Committee(4, rule="bcm", partition="column:station")).fit(frame, Y)
+    model.save(tmp_path / "m.covary")
+    again = covary.load(tmp_path / "m.covary")
+    assert again.method_.gram.partition == again.method.partition == "column:station"
+    np.testing.assert_allclose(again.predict(frame[:9]), model.predict(frame[:9]), rtol=1e-10)
+
+
 def test_by_name_and_with_an_executor() -> None:
     model = GPRegressor("1.0 * Matern52()", method="committee", executor="serial", n_restarts=0).fit(X, Y)
     assert model.posterior_.bound.experts == 1  # few rows, one expert

@@ -321,7 +321,7 @@ def test_available_and_load() -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        (lambda: datasets.load("irs"), "did you mean 'iris'"),
+        (lambda: datasets.load("irs"), r"did you mean 'iris', 'disk' or 'outliers'\?$"),
         (lambda: datasets.load("zzzzzz"), "available"),
         (lambda: datasets.load("iris", 10), "takes no n"),
         (lambda: datasets.load("step", noise=-1), "noise is -1"),

@@ -299,7 +299,7 @@ def test_the_file_is_a_command(named: tuple[Any, Path], tmp_path: Path) -> None:
     for text, words in (
         ("a,b\n1,2\n", "no column"),
         ("width [m]\n", "no rows"),
-        ('width [m],"a ""b"" \\ c"\n1,2\n3\n', "1 entries"),
+        ('width [m],"a ""b"" \\ c"\n1,2\n3\n', "row 3 has 1 entry and the header 2"),
     ):
         bad = command(path, "-", stdin=text)
         assert (bad.returncode, bad.stdout) == (1, "")

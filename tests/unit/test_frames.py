@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold, cross_val_predict
 
 from covary import GPClassifier, GPRegressor, load
 from covary._checks import CovaryError
@@ -38,6 +41,7 @@ def table(rows: int = ROWS, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 FRAME, Y = table()
 MODEL: Any = GPRegressor(**QUICK).fit(FRAME, Y)
+CLASSES: Any = GPClassifier(**QUICK).fit(FRAME, Y > 0)
 
 
 # what the kernels see --------------------------------------------------------------------------------------------
@@ -200,6 +204,47 @@ def test_an_unseen_category_widens_the_error_bar_and_is_named() -> None:
     assert k[1, 2] / k[0, 0] > 0.5 * np.exp(-1 / MODEL.model_.kernel.kernel.factors[1].kernel.lengthscale[0])
     with pytest.raises(ValueError, match="'rock', never seen in fit, and the kernel knows no further category; use Hamming"):
         GPRegressor("1.0 * Categories(3).on(2)", **QUICK).fit(FRAME, Y).predict(new)
+
+
+REGRESSED: dict[str, Callable[[Any, pd.DataFrame], Any]] = {
+    "predict": lambda model, new: model.predict(new),
+    "predict_interval": lambda model, new: model.predict_interval(new),
+    "predict_quantiles": lambda model, new: model.predict_quantiles(new),
+    "sample_y": lambda model, new: model.sample_y(new),
+    "sample_y of f": lambda model, new: model.sample_y(new, latent=True),
+    "score": lambda model, new: model.score(new, Y[: len(new)]),
+    "diagnose": lambda model, new: model.diagnose(new),
+    "update": lambda model, new: clone(model).fit(FRAME, Y).update(new, Y[: len(new)]),
+    "cross_val_predict": lambda model, new: cross_val_predict(model, joined(new), Y[: len(new) + 30], cv=KFold(2)),
+}
+CLASSIFIED: dict[str, Callable[[Any, pd.DataFrame], Any]] = {
+    "predict": lambda model, new: model.predict(new),
+    "predict_proba": lambda model, new: model.predict_proba(new),
+    "predict_log_proba": lambda model, new: model.predict_log_proba(new),
+    "predict_latent": lambda model, new: model.predict_latent(new),
+    "predict_interval": lambda model, new: model.predict_interval(new),
+    "decision_function": lambda model, new: model.decision_function(new),
+    "decide": lambda model, new: model.decide(new, [[0, 1], [1, 0]]),
+    "sample_y": lambda model, new: model.sample_y(new),
+    "score": lambda model, new: model.score(new, Y[: len(new)] > 0),
+}
+
+
+def joined(new: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([FRAME[:30], new], ignore_index=True)
+
+
+@pytest.mark.parametrize(
+    ("classes", "verb"), [(False, verb) for verb in REGRESSED] + [(True, verb) for verb in CLASSIFIED], ids=str
+)
+def test_every_verb_warns_of_an_unseen_category_at_the_line_of_the_caller(classes: bool, verb: str) -> None:
+    new = FRAME[:4].assign(soil="rock")
+    model = CLASSES if classes else MODEL
+    call = (CLASSIFIED if classes else REGRESSED)[verb]
+    with pytest.warns(UserWarning, match="holds 'rock' in 4 rows, never seen in fit") as caught:
+        call(model, new)
+    said = [w for w in caught if "never seen" in str(w.message)]
+    assert [w.filename for w in said] == [__file__]
 
 
 def test_new_categories_can_be_learned_from_later() -> None:

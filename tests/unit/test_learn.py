@@ -232,7 +232,7 @@ def test_everything_fixed_is_refused() -> None:
     ("model", "options", "sentence"),
     [
         (GP(Matern52()), {}, "learn: got GP for the model; give a Model(GP(kernel), likelihood=...)."),
-        (Model(GP(Matern52([1.0, 2.0]))), {}, "lengthscale has 2 entries but X has 1 columns"),
+        (Model(GP(Matern52([1.0, 2.0]))), {}, "lengthscale has 2 entries but X has 1 column"),
         (MODEL, {"priors": {"kernel.nonsense": LogNormal()}}, "priors: no parameter is called 'kernel.nonsense'"),
         (MODEL, {"tie": [["kernel.nonsense", "kernel.variance"]]}, "learn(tie=...): no parameter is called 'kernel.nonsense'"),
         (Model(GP(Matern52()), likelihood=Bernoulli()), {}, "the likelihood is Bernoulli; use Laplace() or EP()."),

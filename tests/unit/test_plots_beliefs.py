@@ -207,7 +207,7 @@ def test_kernels_without_a_spectrum_and_kernels_that_know_where_they_are() -> No
     np.testing.assert_allclose(ax.lines[1].get_ydata(), np.minimum(x, 2.0))
     with pytest.raises(CovaryError, match="has no spectral density in closed form"):
         plots.plot_spectrum(Periodic())
-    with pytest.raises(CovaryError, match="along is 1 and the kernel has 1 columns"):
+    with pytest.raises(CovaryError, match="along is 1 and the kernel has 1 column"):
         plots.plot_kernel(Matern32(), along=1)
     with pytest.raises(CovaryError, match="got int; give a kernel"):
         plots.plot_kernel(3)

@@ -306,7 +306,7 @@ HOLE = np.where(np.arange(40)[:, None] == 3, np.nan, X1)
         ({"mean": ["zero"]}, "GPRegressor: mean is ['zero']"),
         ({"kernel": 3.0}, "GPRegressor: kernel is 3.0; give a kernel from covary.kernels or its text."),
         ({"kernel": "Matern99()"}, "Matern99"),
-        ({"kernel": Matern52([1.0, 2.0])}, "lengthscale has 2 entries but X has 1 columns"),
+        ({"kernel": Matern52([1.0, 2.0])}, "lengthscale has 2 entries but X has 1 column"),
         ({"priors": "none"}, "GPRegressor: priors is 'none'; give 'default', None, or distributions by path."),
         ({"priors": {"kernel.scale": LogNormal()}}, "priors: no parameter is called 'kernel.scale'"),
         ({"priors": {"kernel.lengthscale": 1.0}}, "give a distribution from covary.distributions."),

@@ -266,7 +266,7 @@ def test_what_cannot_be_done_is_said() -> None:
         equivalent_kernel(3, 0.1, X, 10)
     with pytest.raises(CovaryError, match=r"it was not fitted; call fit\(X, y\) first"):
         NadarayaWatson().predict(X)
-    with pytest.raises(CovaryError, match="X has 1 columns but 2 were fitted"):
+    with pytest.raises(CovaryError, match="X has 1 column but 2 were fitted"):
         NadarayaWatson().fit(X, Y).predict(X[:, :1])
     with pytest.raises(CovaryError, match="kernel is 3; give a kernel, its text, or a function"):
         NadarayaWatson(3).fit(X, Y)  # type: ignore[arg-type]

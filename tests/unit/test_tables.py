@@ -15,7 +15,7 @@ import pytest
 import covary
 from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
-from covary.committee import Committee, Parquet, settings
+from covary.committee import Committee, Parquet, settings, shuffle
 from covary.committee.experts import together
 from covary.estimators import streamed, tables
 from covary.files import BadFile
@@ -152,7 +152,7 @@ def test_more_experts_than_rows_and_known_gaps_are_refused_before_a_row_is_read(
     monkeypatch.setattr(Parquet, "sample", lambda *_, **__: pytest.fail("rows were read"))
     with pytest.raises(CovaryError, match="400 experts for 360 rows"):
         GPRegressor(method=Committee(400)).fit(Parquet(table), "y")
-    with pytest.raises(CovaryError, match=r"column 'b' is missing or not finite in 1 of 360 rows"):
+    with pytest.raises(CovaryError, match=r"column 'b' is missing in 1 of 360 rows"):
         GPRegressor(method=Committee(4)).fit(Parquet(tmp_path / "gaps.parquet"), "y")
 
 
@@ -170,7 +170,7 @@ def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: 
     sampled = Parquet(tmp_path / "b.parquet").sample(["b"], 40, seed=0)
     assert sampled["b"].notna().all()
     for column, words in (
-        ("b", "the column 'b' is missing or not finite in 1 of 360 rows"),
+        ("b", "the column 'b' is missing in 1 of 360 rows"),
         ("soil", "column 'soil' holds 'peat', which the first sample of rows did not"),
         ("label", "the target 'label' holds 'middling', which the first sample of rows did not"),
     ):
@@ -178,6 +178,27 @@ def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: 
         source = Parquet(tmp_path / f"{column}.parquet", columns=["a", "b", "soil", target])
         with pytest.raises(CovaryError, match=words):
             kind(method=Committee(4, partition="kd_tree"), random_state=0).fit(source, target)
+
+
+@pytest.mark.parametrize(("rule", "partition"), [("rbcm", "arrival"), ("grbcm", "kd_tree")])
+def test_every_row_of_a_class_is_counted(rule: str, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those of the first sample alone, nor those that are left out; and the file knows."""
+    monkeypatch.setattr(tables, "SAMPLE", 40)
+    monkeypatch.setattr(tables, "EACH", 10)
+    cells = frame()
+    cells.loc[[3, 50], "label"] = None
+    cells.loc[[7, 50, 311], "b"] = np.nan
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=80)
+    method = Committee(4, rule=rule, partition=partition, folder=str(tmp_path / "rows"))
+    model = GPClassifier(KERNEL, fixed=("kernel.*",), method=method, missing="drop", random_state=0)
+    model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "soil", "label"]), "label")
+    used = cells.dropna(subset=["b", "label"])["label"]
+    assert len(used) == 356
+    expected = [(used == label).sum() for label in ("high", "low")]
+    assert model.class_count_.tolist() == expected
+    assert f"high ({expected[0]})" in str(model.summary())
+    model.save(tmp_path / "m.covary")
+    assert covary.load(tmp_path / "m.covary").class_count_.tolist() == expected
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(360, 4000), (20_000_000, 4000), (10**8, 20_000), (10**9, 64_000)])
@@ -244,7 +265,7 @@ def test_what_cannot_be_predicted_is_said_and_nothing_is_written(saved: Path, ne
     cells.rename(columns={"b": "bb"}).to_parquet(tmp_path / "other.parquet")
     for source, words, options in (
         ("gap.parquet", r"NaN at row 50, column 'b'.*rows are counted from row group 0", {}),
-        ("other.parquet", r"no column 'b'.*perhaps 'bb'", {}),
+        ("other.parquet", r"no column 'b'; did you mean 'bb'\?", {}),
         ("new.parquet", "level is 2", {"level": 2}),
         ("new.parquet", "'mean' is asked for and is also an output", {"columns": ["mean"]}),
         ("new.parquet", "no column 'c'", {"columns": ["c"]}),
@@ -282,8 +303,69 @@ def test_an_infinite_target_is_refused_wherever_it_is(tmp_path: Path, monkeypatc
     cells.to_parquet(tmp_path / "t.parquet", row_group_size=40)
     for partition in ("kd_tree", "arrival"):
         model = GPRegressor(method=Committee(4, rule="rbcm", partition=partition), missing="drop", random_state=0)
-        with pytest.raises(CovaryError, match="the target 'y' is infinite in 1 rows of row group 7"):
+        with pytest.raises(CovaryError, match="the target 'y' is infinite in 1 row of row group 7"):
             model.fit(Parquet(tmp_path / "t.parquet"), "y")
+
+
+@pytest.mark.parametrize("missing", ["refuse", "drop", "impute"])
+@pytest.mark.parametrize("column", ["a", "y"])
+def test_an_infinite_entry_is_refused_inside_the_first_sample_and_outside(
+    column: str, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "SAMPLE", 20)
+    monkeypatch.setattr(tables, "EACH", 1)
+    model = GPRegressor("Matern52()", fixed=("*",), method=Committee(4, rule="rbcm"), missing=missing, random_state=0)
+    cells, file = frame()[["a", "y"]], tmp_path / "t.parquet"
+    cells.to_parquet(file, row_group_size=40)
+    drawn: list[pd.DataFrame] = []
+    sample = Parquet.sample
+    monkeypatch.setattr(Parquet, "sample", lambda *a, **k: drawn.append(sample(*a, **k)) or drawn[-1])
+    model.fit(Parquet(file), "y")
+    inside = cells["a"].isin(drawn[0]["a"]).to_numpy()
+    for row, where in ((inside.argmax(), "a sample of the table"), (inside.argmin(), r"row group 0 of 't\.parquet'")):
+        odd = cells.copy()
+        odd.loc[row, column] = np.inf
+        odd.to_parquet(file, row_group_size=40)
+        with pytest.raises(CovaryError, match=f"'{column}' is infinite in 1 row of {where}; correct or drop .* not missing"):
+            model.fit(Parquet(file), "y")
+        with pytest.raises(CovaryError, match=f"is inf at row {row}"):
+            model.fit(odd[["a"]], odd["y"])
+
+
+def test_sorting_that_was_broken_off_goes_on_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that were sorted stay; those of another table, of other parts or read in another way are sorted anew."""
+    cells = frame()
+    cells.loc[[7, 50, 311], "b"] = np.nan
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=40)
+    whole_file, written = shuffle.whole_file, list[str]()
+    most = 4
+
+    def write(place: Path, who: str) -> Any:
+        if len(written) == most:
+            raise RuntimeError("broken off")
+        written.append(place.name)
+        return whole_file(place, who)
+
+    def fit(folder: str, missing: str = "drop", **options: Any) -> Any:
+        method = Committee(4, rule="grbcm", folder=str(tmp_path / folder), **options)
+        model = GPClassifier(KERNEL, fixed=("kernel.*",), method=method, missing=missing, random_state=0)
+        return model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "soil", "label"]), "label")
+
+    monkeypatch.setattr(shuffle, "whole_file", write)
+    with pytest.raises(RuntimeError, match="broken off"):
+        fit("rows")
+    most = 99
+    again = fit("rows")
+    assert len(set(written)) == len(written) == 9
+    once = fit("other")
+    assert again.class_count_.tolist() == once.class_count_.tolist()
+    assert again.posterior_.bound.settled.left_out == once.posterior_.bound.settled.left_out == {"b": 3}
+    new = frame(9, 1)[["a", "b", "soil"]]
+    np.testing.assert_array_equal(again.predict_proba(new), once.predict_proba(new))
+    for options in ({"partition": "kd_tree"}, {"missing": "impute"}):
+        written.clear()
+        fit("rows", **options)
+        assert len(written) == 9
 
 
 def test_rows_of_another_fit_in_the_same_folder_are_noticed(

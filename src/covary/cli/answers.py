@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError, NotPositiveDefinite
+from covary._words import counted
 from covary.cli import scores
 from covary.cli.classes import codes_of, label_text
 from covary.cli.doors import BadUsage, NoAnswer, sentence
@@ -77,7 +78,7 @@ class Question:
         row = int(np.flatnonzero(self.kept)[int(np.flatnonzero(bad)[0])])
         value, many = self.table.frame[name].iloc[row], int(bad.sum())
         first = f"{shown(label_text(value))} {self.table.where(row)}"
-        return f"{name}: {many} row{'s' * (many > 1)} with {what} ({first}) left out of the scores"
+        return f"{name}: {counted(many, 'row')} with {what} ({first}) left out of the scores"
 
 
 def composite(estimator: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._words import meant
 from covary.cli.doors import BadData, BadUsage, sentence
 from covary.cli.tables import Column, Frame, Table, is_text, shown
 
@@ -51,10 +52,10 @@ def known(name: str, table: Table) -> str:
 def _hint(name: str, columns: list[str]) -> str:
     same = [c for c in columns if c.lower() == name.lower()]
     if same:
-        return f"did you mean {shown(same[0])}, in this case?"
+        return meant(f"{shown(same[0])}, in this case")
     close = difflib.get_close_matches(name, columns[:5000], n=1)
     if close:
-        return f"did you mean {shown(close[0])}?"
+        return meant(shown(close[0]))
     few = ", ".join(shown(c) for c in columns[:8])
     return f"its columns are {few}" + (f" and {len(columns) - 8} more." if len(columns) > 8 else ".")
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from covary._words import meant
 from covary.cli.columns import Roles
 from covary.cli.doors import BadUsage
 from covary.cli.output import check_place, write_bytes
@@ -47,9 +48,7 @@ def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     for name, value in page.items():
         if name not in SETTINGS:
             near = difflib.get_close_matches(name, SETTINGS, n=1)
-            raise BadUsage(
-                f"--config: {path!r} has an entry {name!r}; {f'did you mean {near[0]!r}?' if near else 'remove it.'}"
-            )
+            raise BadUsage(f"--config: {path!r} has an entry {name!r}; {meant(repr(near[0])) if near else 'remove it.'}")
         if isinstance(value, dict):
             raise BadUsage(f"--config: {name!r} of {path!r} is a table; give a value.")
     for name in LISTS:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.cli.doors import BadData, BadUsage, sentence
 from covary.cli.tables import shown
 
@@ -67,7 +68,6 @@ class Crew:
             if name not in inputs:
                 known = ", ".join(shown(c) for c in inputs[:8]) + (f" and {len(inputs) - 8} more" if len(inputs) > 8 else "")
                 raise BadData(f"--partition names the column {shown(name)}, which is no input; the inputs are {known}.")
-            partition = f"column:{inputs.index(name)}"
         given: dict[str, Any] = {"rule": self.rule, "partition": partition, "learning": self.learning, "folder": folder}
         given["nearest"] = self.nearest
         if folder is not None and partition is None:
@@ -87,7 +87,7 @@ class Crew:
             return
         from covary.executors import Dask
 
-        progress.stage("calling the workers" if self.workers is None else f"starting {self.workers} workers")
+        progress.stage("calling the workers" if self.workers is None else f"starting {counted(self.workers, 'worker')}")
         try:
             executor = Dask(self.scheduler, timeout=TIMEOUT) if self.workers is None else Dask(workers=self.workers)
             executor.map(len, [()])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.cli.doors import BadUsage, Run, sentence
 from covary.cli.output import check_table_place, console, write_json, write_table
 from covary.cli.shown import facts_table, simple_table
@@ -62,7 +63,7 @@ def run_datasets(
     if as_json:
         write_json({**facts, "written": out})
     elif not quiet:
-        print(f"wrote {out}: {len(table)} rows of {', '.join(map(str, table.columns))}")
+        print(f"wrote {out}: {counted(len(table), 'row')} of {', '.join(map(str, table.columns))}")
         if targets:
             print(f"now try: covary fit {_quoted(out)} --target {','.join(targets)}")
 

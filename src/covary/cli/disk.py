@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.cli.columns import Roles, choose, numbers
 from covary.cli.crew import Crew
 from covary.cli.doors import BadData, BadUsage, sentence
@@ -88,13 +89,13 @@ def look(
     values, kept = numbers(some, roles.targets, drop_missing=True, labels=labels)
     found = recognise(some, roles, values, kept, labels, asked)
     if len(sample) < source.rows and found.words:
-        found = replace(found, words=f"{found.words} (by a sample of {len(sample):,} rows)")
+        found = replace(found, words=f"{found.words} (by a sample of {counted(len(sample), 'row')})")
     return Left(source, head, roles, found)
 
 
 def _files(source: Any) -> tuple[str, ...]:
     files = f"{len(source.files)} files, " if len(source.files) > 1 else ""
-    return (f"{files}{len(source.chunks):,} row group{'s' * (len(source.chunks) > 1)}, left on disk",)
+    return (f"{files}{counted(len(source.chunks), 'row group')}, left on disk",)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from covary._words import counted
 from covary.cli import disk, facts
 from covary.cli.columns import Roles
 from covary.cli.config import begin_config, end_config
@@ -154,7 +155,7 @@ def relevance(estimator: Any) -> tuple[dict[str, float], str]:
     """How relevant each column is, or why that is not told."""
     bound: Any = facts.parts_of(estimator)[0].posterior_.bound
     if getattr(bound, "elsewhere", False) and bound.rows > QUICK_ROWS:
-        return {}, f"relevance is not told: all experts would read their {bound.rows:,} rows several times"
+        return {}, f"relevance is not told: all experts would read their {counted(bound.rows, 'row')} several times"
     return facts.relevance(estimator, facts.matrix_names(estimator)), ""
 
 
@@ -200,7 +201,7 @@ def worth_error_bars(estimator: Any, asked: bool | None, max_time: float | None)
 
 
 def _words(table: Table, made: dict[str, Any]) -> str:
-    parts = [f"{made['rows']} rows"]
+    parts = [counted(made["rows"], "row")]
     if made["rows dropped"]:
         parts.append(f"{made['rows dropped']} left out for missing values")
     return ", ".join([*parts, *table.notes])

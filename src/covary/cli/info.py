@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from covary._words import counted
 from covary.cli import facts
 from covary.cli.doors import BadData
 from covary.cli.fit import relevance, worth_error_bars
@@ -218,4 +219,4 @@ def size(count: int) -> str:
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if count >= unit:
             return f"{count / unit:.1f} {name}"
-    return f"{count} bytes"
+    return counted(count, "byte")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from covary._words import counted
 from covary.cli.answers import Answer, composite, output_titles
 from covary.cli.columns import check_gaps, check_sign, input_frame, known, names_of, numbers
 from covary.cli.crew import Crew
@@ -174,7 +175,7 @@ def _check_columns(table: Table, inputs: list[str], model: str) -> None:
     if len(lacking) == 1:
         known(lacking[0], table)  # raises, with the nearest name
     if lacking:
-        count = f"{len(lacking)} of the {len(inputs)} input columns of {model!r}"
+        count = f"{len(lacking)} of the {counted(len(inputs), 'input column')} of {model!r}"
         raise BadData(f"{table.name!r} lacks {count}: {_few(lacking)}; add them.")
 
 
@@ -234,6 +235,6 @@ def tell(answer: Answer, level: float, rows: int, dropped: int, path: str) -> No
     for note in answer.notes:
         out.print(note, soft_wrap=True)
     if dropped:
-        out.print(f"{dropped} row{'s' * (dropped > 1)} with missing inputs left out", soft_wrap=True)
+        out.print(f"{counted(dropped, 'row')} with missing inputs left out", soft_wrap=True)
     if path != "-":
-        out.print(f"wrote {rows} prediction{'s' * (rows != 1)} to {Path(path)}", soft_wrap=True)
+        out.print(f"wrote {counted(rows, 'prediction')} to {Path(path)}", soft_wrap=True)

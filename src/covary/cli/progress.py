@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from covary._words import counted
 from covary.cli.output import console
 
 PATIENCE = 2.0  # seconds before anything is shown
@@ -111,7 +112,7 @@ def learning(shown: Bar) -> Iterator[None]:
     last: dict[str, Any] = {"text": "learning", "fraction": 0.0, "step": 0.0, "began": time.monotonic()}
 
     def tell(now: Any) -> None:
-        rows = f" {now.rows}/{now.levels[-1]} rows" if len(now.levels) > 1 else f" {now.rows} rows"
+        rows = f" {now.rows:,}/{now.levels[-1]:,} rows" if len(now.levels) > 1 else f" {counted(now.rows, 'row')}"
         start = f", start {now.start + 1}/{now.starts}" if now.starts > 1 and now.level == 0 else ""
         text, step = f"learning{rows}{start}", max(0.0, now.fraction - last["fraction"])
         last.update(text=text, fraction=now.fraction, step=step, began=time.monotonic() - now.seconds)

@@ -21,6 +21,7 @@ from covary.cli.progress import bar
 from covary.cli.rows import kinds_of
 from covary.cli.tables import Frame, Table, is_text, read_table, shown
 from covary.cli.targets import SIZED
+from covary.cli.words import in_options
 
 
 def run_report(
@@ -50,7 +51,7 @@ def run_report(
 def write_page(run: Run, estimator: Any, path: str, X: Any = None, y: Any = None, title: str | None = None) -> None:
     """The report itself, with the errors of the command."""
     try:
-        estimator.report(path, X, y, title=title)
+        estimator._report(path, X, y, title, in_options)
     except MemoryError:
         raise
     except CovaryError as error:

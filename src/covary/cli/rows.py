@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.cli.answers import Answer, Question, answer_of
 from covary.cli.columns import Roles, check_gaps, input_frame, numbers
 from covary.cli.doors import BadData, Run, sentence
@@ -120,9 +121,9 @@ def _notes(columns: Any, found: Any) -> list[str]:
     notes = [*unseen_words(found), *columns.unmarked(found)]
     filled, gone = int(np.any([[False] * len(found.x), *found.filled.values()], axis=0).sum()), int(found.gone.sum())
     if filled:
-        notes.append(f"{filled} row{'s' * (filled > 1)} with a missing input filled in as in fit: see the column {FLAG}")
+        notes.append(f"{counted(filled, 'row')} with a missing input filled in as in fit: see the column {FLAG}")
     if gone:
-        notes.append(f"{gone} row{'s' * (gone > 1)} with a missing input left without a prediction: see the column {FLAG}")
+        notes.append(f"{counted(gone, 'row')} with a missing input left without a prediction: see the column {FLAG}")
     return notes
 
 
@@ -162,5 +163,5 @@ def open_words(made: dict[str, Any], roles: Roles, path: str | None, written: st
     count = made["rows without target"]
     if not count:
         return f"no row lacks a {roles.targets[0]}: {path} was not written"
-    what = f"{count} row{'s' * (count > 1)} without {' or '.join(roles.targets)}, not learned from"
+    what = f"{counted(count, 'row')} without {' or '.join(roles.targets)}, not learned from"
     return f"{what}; predictions in {written}" if written else f"{what}; --predictions FILE predicts them"

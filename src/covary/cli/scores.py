@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._words import counted
 
 
 def of_numbers(y: np.ndarray, mean: np.ndarray, std: np.ndarray, level: float) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def words(s: dict[str, Any], level: float) -> str:
     'R² 0.5, RMSE 2, 100.0 % inside the 95 % intervals (9 rows with a known value)'
     """
     if "errors" in s:
-        out = [] if s["errors"] is None else [f"{s['errors']} error{'s' * (s['errors'] != 1)} ({100 * s['error_rate']:.1f} %)"]
+        out = [] if s["errors"] is None else [f"{counted(s['errors'], 'error')} ({100 * s['error_rate']:.1f} %)"]
         named = (("log_loss", "log loss {:.4g}"), ("information", "information {:.4g} bits"), ("brier", "Brier {:.4g}"))
         kind = "class"
     else:
@@ -138,4 +139,4 @@ def words(s: dict[str, Any], level: float) -> str:
     out += [text.format(s[key]) for key, text in named if s[key] is not None]
     if s.get("coverage") is not None:
         out.append(f"{100 * s['coverage']:.1f} % inside the {100 * level:g} % intervals")
-    return f"{', '.join(out)} ({s['rows']} rows with a known {kind})"
+    return f"{', '.join(out)} ({counted(s['rows'], 'row')} with a known {kind})"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from covary._words import counted
 from covary.cli.output import console
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ def show_model(
         _more(out, len(shares))
         out.print("relevance: the share of the function's variation that involves the column", style="dim")
         if inputs > len(shares):
-            out.print(f"told of the {len(shares)} of {inputs} columns along which predictions move most", style="dim")
+            out.print(
+                f"told of the {len(shares)} of {counted(inputs, 'column')} along which predictions move most", style="dim"
+            )
 
 
 def _more(out: Any, count: int) -> None:

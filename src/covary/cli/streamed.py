@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.cli import scores
 from covary.cli.answers import Answer
 from covary.cli.doors import BadData, BadUsage, Failure, sentence
@@ -101,6 +102,6 @@ def _joined(said: list[Answer]) -> Answer:
         known = [part.moments[name] for part in having if name in part.moments]
         out.scores[name] = scores.together([part.scores[name] for part in having], known)
     notes = list(dict.fromkeys(note for part in said for note in part.notes))
-    more = [f"and {len(notes) - MOST_NOTES} more such notes"] if len(notes) > MOST_NOTES else []
+    more = [f"and {counted(len(notes) - MOST_NOTES, 'more such note')}"] if len(notes) > MOST_NOTES else []
     out.notes = notes[:MOST_NOTES] + more
     return out

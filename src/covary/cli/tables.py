@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.cli.doors import BadData, sentence
 
 Frame = Any  # a pandas.DataFrame; its own types say too little to help
@@ -107,7 +108,7 @@ def _folder(source: str) -> Table:
     except CovaryError as error:
         raise BadData(sentence(error)) from None
     frame = pd.concat([found.read(chunk, found.names) for chunk in found.chunks], ignore_index=True)
-    return Table(source, frame, notes=(f"{len(found.files)} Parquet files",))
+    return Table(source, frame, notes=(counted(len(found.files), "Parquet file"),))
 
 
 def _stdin() -> bytes:
@@ -256,7 +257,7 @@ def _ragged(text: str, delimiter: str, width: int, name: str, error: Exception) 
         if i == 0:
             header, first = line, cells[0]
         if len(cells) > width:
-            names = f"its header names {width} column{'s' * (width > 1)}"
+            names = f"its header names {counted(width, 'column')}"
             do = "correct the line, or the header, or put quotes round cells that hold the delimiter."
             if width == 1:
                 names = f"line {header}, {shown(first)}, is taken for its header"

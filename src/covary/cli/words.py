@@ -1,7 +1,7 @@
 """Errors and advice in the words of the command: what the library says of arguments and objects, said of options.
 
 Nothing else translates: errors pass through here where they end the command (:func:`covary.cli.doors.verdict`), advice where a
-summary is shown (:func:`covary.cli.facts.spoken`).
+summary is shown (:func:`covary.cli.facts.spoken`) or a page is written (:func:`covary.cli.report.write_page`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,9 @@ PHRASES = {
     "with covary.metrics instead": "instead (in Python, with covary.metrics)",
 }
 LETTERS = (
+    (r"\bX has 1 column\b", "there is 1 input column"),
     (r"\bX has (\S+) columns", r"there are \1 input columns"),
+    (r"\bX has 1 row\b", "there is 1 row"),
     (r"\bX has (\S+) rows", r"there are \1 rows"),
     (r"\bX is(?= \S+ at row)", "an input is"),
     (r"\bX and y\b", "the inputs and the target"),

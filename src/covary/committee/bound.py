@@ -205,7 +205,12 @@ class CommitteeBound(AbstractBound):
         return Spread(mean, variance)
 
     def joint(self, factor: Any, X: Inputs) -> np.ndarray:
-        """The joint covariance at new inputs, by the rules that have one (R&W, eq. 8.30)."""
+        """The joint covariance at new inputs, by the rules that have one (R&W, eq. 8.30).
+
+        The rule is applied to the experts' covariances of all inputs together, and the inverse of a sum of matrices has another
+        diagonal than the inverses of the sums of their diagonals: variances input by input (:meth:`conditional`) are its
+        diagonal where one input is asked for, where one expert speaks, and where the inputs have nothing to do with each other.
+        """
         if self.some:
             what = "different experts are asked about different inputs, and say nothing of several inputs jointly"
             raise fail("Committee", what, "use nearest=None, or ask for variances")

@@ -15,6 +15,7 @@ import numpy as np
 from covary._checks import NotPositiveDefinite
 from covary._precision import precision
 from covary._threads import one_thread
+from covary._words import counted
 from covary.committee.rules import AbstractRule, Sums
 from covary.data import Data, Inputs
 from covary.inference.condition import condition
@@ -45,7 +46,7 @@ class Group:
     def __str__(self) -> str:
         first, last = self.numbers[0], self.numbers[-1]
         which = f"expert {first}" if first == last else f"the experts {first} to {last}"
-        return f"{which} ({sum(data.rows for data in self.rows):,} rows)"
+        return f"{which} ({counted(sum(data.rows for data in self.rows), 'row')})"
 
     def only(self, wanted: Any) -> Group:
         """Those experts of the group whose numbers are among these."""

@@ -112,8 +112,8 @@ class Table:
         return {"target": self.target, "encode": self.encode, "missing": self.missing, "label": self.label}
 
     def _mark(self, splitter: Any) -> str:
-        """A name of these rows parted like this: another table, or other parts, have another."""
-        what = splitter, self.source.names, self.target, self.missing, self.source.state()
+        """A name of these rows parted like this: another table, other parts, or rows read in another way have another."""
+        what = splitter, self.source.names, self.target, self.missing, self.encode, self.label, self.source.state()
         return hashlib.sha256(pickle.dumps(what)).hexdigest()[:32]
 
     def survey(self, executor: Any, experts: int, note: Any = None) -> None:
@@ -121,11 +121,21 @@ class Table:
         survey(executor, self.source, experts=experts, note=note, **self._reading)
 
     def deal(
-        self, executor: Any, kind: str, experts: int, x: np.ndarray, *, unit: Any, seed: int, shared: bool, note: Any = None
+        self,
+        executor: Any,
+        kind: str,
+        experts: int,
+        x: np.ndarray,
+        *,
+        unit: Any,
+        seed: int,
+        shared: bool,
+        names: Any = None,
+        note: Any = None,
     ) -> Dealt:
         """Every row to an expert: the partition is fitted to a sample of inputs, the rows that all share are random."""
         own = experts - 1 if shared else experts
-        part = fitted(kind, x, own, unit=unit, seed=seed)
+        part = fitted(kind, x, own, unit=unit, seed=seed, names=names)
         splitter = WithCommon(part, own, 1 / experts, seed) if shared else part
         mean = max(1, self.rows // experts)
         batches = spread(
@@ -139,7 +149,7 @@ class Table:
             note=note,
             **self._reading,
         )
-        return Dealt.of(list(batches), shared, part, self.merge, dict(batches.left_out))
+        return Dealt.of(list(batches), shared, part, self.merge, dict(batches.left_out), dict(batches.classes))
 
 
 @dataclass(frozen=True)
@@ -162,7 +172,8 @@ class WithCommon:
 class Dealt:
     """Rows on disk: groups of experts by description, and the description of the rows they share.
 
-    ``shift`` is 1 where expert 0 was to have those rows, and the committee counts the others from there.
+    ``shift`` is 1 where expert 0 was to have those rows, and the committee counts the others from there; ``classes`` are the
+    rows of each class by its number, where they were counted.
     """
 
     batches: tuple[Batch, ...] = field(repr=False)
@@ -171,17 +182,20 @@ class Dealt:
     merge: bool = True
     left_out: dict[str, int] = field(default_factory=dict)
     shift: int = 0
+    classes: dict[int, int] = field(default_factory=dict)
 
     @staticmethod
-    def of(batches: list[Batch], shared: bool, splitter: Any, merge: bool, left_out: dict[str, int]) -> Dealt:
+    def of(
+        batches: list[Batch], shared: bool, splitter: Any, merge: bool, left_out: dict[str, int], classes: dict[int, int]
+    ) -> Dealt:
         """From batches in which expert 0 has the rows that all share, if they do and any were drawn."""
         if not shared or batches[0].experts[0] != 0:
-            return Dealt(tuple(batches), None, splitter, merge, left_out, int(shared))
+            return Dealt(tuple(batches), None, splitter, merge, left_out, int(shared), classes)
         head, rest = batches[0], batches[1:]
         first = replace(head, experts=head.experts[:1], rows=head.rows[:1])
         if len(head.experts) > 1:
             rest.insert(0, replace(head, experts=head.experts[1:], rows=head.rows[1:]))
-        return Dealt(tuple(rest), first, splitter, merge, left_out, 1)
+        return Dealt(tuple(rest), first, splitter, merge, left_out, 1, classes)
 
     @property
     def count(self) -> int:

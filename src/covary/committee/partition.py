@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 
 PARTITIONS = ("kmeans", "kd_tree", "random", "arrival")  # and "column:..." of a column
 FITTED, EACH = 20_000, 32  # rows of a sample on which places are found, and at least so many for every expert
@@ -195,7 +196,8 @@ def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: 
         return Random(experts, seed)
     x = np.asarray(x, np.float64)
     if kind.startswith("column:"):
-        return _by_column(x, which_column(kind[len("column:") :], names, x.shape[1]), experts)
+        column = which_column(kind[len("column:") :], names, x.shape[1])
+        return _by_column(x, column, experts, column if names is None else repr(str(names[column])))
     spread = x.std(0)
     unit = np.where(spread > 0, spread, 1.0) if unit is None else np.where(spread > 0, unit, 1.0)
     some = x[np.sort(np.random.default_rng(seed).permutation(len(x))[: max(FITTED, EACH * experts)])]
@@ -244,15 +246,15 @@ def which_column(name: str, names: Any, columns: int) -> int:
         return known.index(name)
     if name.isdigit() and int(name) < columns:
         return int(name)
-    given = f"the columns are {', '.join(known[:12])}" if known else f"X has {columns} columns"
+    given = f"the columns are {', '.join(known[:12])}" if known else f"X has {counted(columns, 'column')}"
     raise fail("Committee", f"partition is 'column:{name}'", f"name one that is there ({given})")
 
 
-def _by_column(x: np.ndarray, column: int, experts: int) -> Tree:
-    """Consecutive values of one column together, in ranges of about equally many rows."""
+def _by_column(x: np.ndarray, column: int, experts: int, called: Any) -> Tree:
+    """Consecutive values of one column together, in ranges of about equally many rows; ``called`` is its name."""
     values, counts = np.unique(x[:, column], return_counts=True)
     if len(values) < experts:
-        what = f"column {column} has {len(values)} different values for {experts} experts"
+        what = f"column {called} has {counted(len(values), 'different value')} for {counted(experts, 'expert')}"
         raise fail("Committee", what, "ask for fewer experts, or part the rows by something else")
     ends = np.searchsorted(np.cumsum(counts), len(x) * np.arange(1, experts) / experts)
     ends = np.clip(np.maximum.accumulate(np.maximum(ends, np.arange(experts - 1))), 0, len(values) - 2)
@@ -328,8 +330,10 @@ def _centres(x: np.ndarray, unit: np.ndarray, experts: int, seed: int) -> Centre
     from sklearn.cluster import MiniBatchKMeans
 
     z = x / unit
-    if len(np.unique(z, axis=0)) < experts:
-        what = f"partition is 'kmeans' and only {len(np.unique(z, axis=0))} rows differ for {experts} experts"
+    different = len(np.unique(z, axis=0))
+    if different < experts:
+        few = counted(different, "row differs", "rows differ")
+        what = f"partition is 'kmeans' and only {few} for {counted(experts, 'expert')}"
         raise fail("Committee", what, "ask for fewer experts, or partition='random'")
     means = MiniBatchKMeans(experts, random_state=seed % 2**32, n_init="auto", batch_size=min(len(z), 4096), max_iter=30).fit(z)
     centres = np.asarray(means.cluster_centers_, np.float64)

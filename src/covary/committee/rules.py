@@ -19,6 +19,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._module import Module, static
+from covary._words import counted
 from covary.prediction import Spread
 
 LEAST = 1e-12  # of the variance before: what an expert that is certain is taken for
@@ -299,7 +300,11 @@ def combine(rule: AbstractRule | str, said: list[Spread], start: Spread | list[S
         raise fail("combine", "said is empty", "give what at least one expert says")
     starts = start if isinstance(start, list) else [start] * len(said)
     if len(starts) != len(said):
-        raise fail("combine", f"start has {len(starts)} entries for {len(said)} experts", "give one, or one each")
+        raise fail(
+            "combine",
+            f"start has {counted(len(starts), 'entry', 'entries')} for {counted(len(said), 'expert')}",
+            "give one, or one each",
+        )
     sums = rule.opinion(said[0], starts[0], True)
     for k in range(1, len(said)):
         sums = sums + rule.opinion(said[k], starts[k])

@@ -10,6 +10,7 @@ import numpy as np
 from covary._checks import fail
 from covary._memory import check_memory
 from covary._module import child, static
+from covary._words import counted
 from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Group, Recipe, add, slopes, times
 from covary.committee.experts import Experts
@@ -70,6 +71,8 @@ class Committee(AbstractGram):
     folder
         Where the rows of a table on disk are sorted by expert: a folder that every worker reaches. By default a temporary one,
         which ends with the model.
+    names
+        What the columns are called, for ``"column:NAME"``; estimators give it.
 
     Examples
     --------
@@ -91,6 +94,7 @@ class Committee(AbstractGram):
     nearest: int | None = static(NEAREST)
     executor: Any = static(None)
     folder: str | None = static(None)
+    names: tuple[str, ...] | None = static(None)
     table: Any = static(None)
     settled: Any = static(None)
 
@@ -114,7 +118,11 @@ class Committee(AbstractGram):
         if experts is not None and (isinstance(experts, bool) or not isinstance(experts, int | np.integer) or experts < 1):
             raise fail("Committee", f"experts is {experts!r}", "give a whole number, one or more")
         if experts is not None and experts > rows:
-            raise fail("Committee", f"{experts:,} experts for {rows:,} rows", "ask for no more experts than rows that differ")
+            raise fail(
+                "Committee",
+                f"{counted(experts, 'expert')} for {counted(rows, 'row')}",
+                "ask for no more experts than rows that differ",
+            )
         if self.learning not in LEARNING:
             raise fail("Committee", f"learning is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}")
         if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
@@ -151,7 +159,7 @@ class Committee(AbstractGram):
         if isinstance(self.gram, Dense):
             largest = self.settled.largest()
             needed = dense_buffers(model) * largest**2 * data.dtype.itemsize
-            check_memory("Committee", needed, f"the largest expert has {largest:,} rows: ask for more experts")
+            check_memory("Committee", needed, f"the largest expert has {counted(largest, 'row')}: ask for more experts")
 
     def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[Committee, Data]:
         """The committee with every row given to an expert, by the length-scales of this model."""
@@ -165,14 +173,14 @@ class Committee(AbstractGram):
         if self.table is not None:
             shared = rule.common and M > 1
             where = as_executor(self.executor)
-            asked: Any = {"unit": unit, "seed": key, "shared": shared, "note": counting("sorting rows")}
+            asked: Any = {"unit": unit, "seed": key, "names": self.names, "shared": shared, "note": counting("sorting rows")}
             return self.replace(settled=self.table.deal(where, self.partition, M, x, **asked)), data
         if not rule.common or M == 1:
-            splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, even=not rule.local)
+            splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, names=self.names, even=not rule.local)
             return self.replace(settled=Experts(rows, None, splitter)), data
         order = np.random.default_rng(key).permutation(n)
         shared, rest = np.sort(order[: n // M]), np.sort(order[n // M :])
-        splitter, rows = parts(self.partition, x[rest], M - 1, unit=unit, seed=key)
+        splitter, rows = parts(self.partition, x[rest], M - 1, unit=unit, seed=key, names=self.names)
         return self.replace(settled=Experts([rest[r] for r in rows], shared, splitter)), data
 
     def bind(self, kernels: Any, X: Any, basis: Any = None, workspace: Any = None) -> Any:
@@ -266,7 +274,7 @@ def posterior(
     base = 0.0 if bound.common is None else bound.common.log_evidence
     value = base + sum(v - base for v in values)
     odd = [end for end in ends if end not in ("exact", "converged")]
-    status = f"{odd[0]} ({len(odd)} of {len(ends)} experts)" if odd else ends[0] if ends else "exact"
+    status = f"{odd[0]} ({len(odd)} of {counted(len(ends), 'expert')})" if odd else ends[0] if ends else "exact"
     gaussian = isinstance(model.likelihood, Gaussian)
     sites = model.likelihood.sites(data) if gaussian else None
     shift = residual(model, data) if gaussian else np.zeros(data.rows)

@@ -8,16 +8,18 @@ expert stand in the order of the table, whoever read them and when.
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import CovaryError, fail
+from covary._words import counted
 from covary._write import whole_file
 from covary.committee.sources import Chunk, Frame, Parquet, read
 from covary.data import Data
@@ -25,6 +27,14 @@ from covary.data import Data
 Encode = Callable[[Frame], np.ndarray]
 MISSING = ("refuse", "drop", "keep")
 FILES = 32  # of the spool whose experts are counted in one go
+
+
+class Told(NamedTuple):
+    """Of a row group: how many rows are of use, how many have a gap by column, and, of classes, how many rows each has."""
+
+    rows: int
+    gaps: dict[str, int]
+    classes: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -39,11 +49,11 @@ class Reading:
 
     def usable(self, frame: Frame) -> tuple[np.ndarray, dict[str, int]]:
         """Which rows count; and how many have a gap, by column, the target's under its own name."""
-        observed = ~frame[self.target].isna().to_numpy(bool)  # an infinite one is no gap: it is refused
+        observed = ~frame[self.target].isna().to_numpy(bool)
         keep, told = observed, {self.target: int((~observed).sum())}
         if self.missing != "keep":
             for name in self.inputs:
-                gaps = _gaps(frame[name])
+                gaps = frame[name].isna().to_numpy(bool)
                 told[name] = int((gaps & observed).sum())
                 keep = keep & ~gaps
         return keep, {name: n for name, n in told.items() if n}
@@ -51,6 +61,7 @@ class Reading:
     def numbers(self, frame: Frame, chunk: Chunk) -> np.ndarray:
         """Inputs and, in the last column, targets of these rows: (n, d + 1)."""
         frame = frame.reset_index(drop=True)
+        refuse_infinite(frame, self.inputs, self.target, str(chunk))
         y = frame[self.target]
         if self.label is not None:
             y = np.asarray(self.label(y), np.float64)
@@ -60,25 +71,38 @@ class Reading:
             except (TypeError, ValueError):
                 what = f"the target {self.target!r} holds {y.iloc[0]!r}, which is no number, in {chunk}"
                 raise fail("fit", what, "give numbers, or encode classes first") from None
-        if not np.isfinite(y).all():
-            what = f"the target {self.target!r} is infinite in {int((~np.isfinite(y)).sum())} rows of {chunk}"
-            raise fail("fit", what, "drop or fill these rows")
+        if not np.isfinite(y).all():  # text can say so too
+            what = (
+                f"the target {self.target!r} is no finite number in {counted(int((~np.isfinite(y)).sum()), 'row')} of {chunk}"
+            )
+            raise fail("fit", what, "correct or drop such rows")
         x = np.asarray(self.encode(frame[list(self.inputs)]), np.float64)
         if x.ndim != 2 or len(x) != len(frame):
-            raise fail("spread", f"encode gave shape {x.shape} for {len(frame)} rows", "return one row of numbers for each")
+            raise fail(
+                "spread", f"encode gave shape {x.shape} for {counted(len(frame), 'row')}", "return one row of numbers for each"
+            )
         bad = ~np.isfinite(x).all(1)
         if bad.any():
-            what = f"{int(bad.sum())} rows of {chunk} are not finite once they are encoded"
-            raise fail("fit", what, "drop or fill these rows")
+            what = f"{counted(int(bad.sum()), 'row')} of {chunk} {'is' if bad.sum() == 1 else 'are'} not finite once encoded"
+            raise fail("fit", what, "correct, drop or fill such rows")
         return np.column_stack([x, y])
 
+    def classes(self, codes: np.ndarray) -> dict[int, int]:
+        """How many of these targets are of each class, by its number; nothing where they are no classes."""
+        if self.label is None:
+            return {}
+        found, counts = np.unique(codes.astype(np.int64), return_counts=True)
+        return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
-def _gaps(column: Any) -> np.ndarray:
-    """Which entries of a column are missing or not finite."""
-    gaps = column.isna().to_numpy(bool)
-    if column.dtype.kind == "f" and isinstance(column.dtype, np.dtype):
-        gaps = gaps | ~np.isfinite(column.to_numpy())
-    return gaps
+
+def refuse_infinite(frame: Frame, inputs: Sequence[str], target: str, where: str) -> None:
+    """Refuse infinite entries, whatever is done about gaps: they are there, and wrong."""
+    for name in (*inputs, target):
+        column = frame[name]
+        if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f" and np.isinf(column).any():
+            what = f"the {'target' if name == target else 'column'} {name!r} is infinite in "
+            what += f"{counted(int(np.isinf(column).sum()), 'row')} of {where}"
+            raise fail("fit", what, "correct or drop such rows: infinite is not missing")
 
 
 # batches ----------------------------------------------------------------------------------------------------------
@@ -148,14 +172,15 @@ class Batch:
     def __str__(self) -> str:
         first, last = self.experts[0], self.experts[-1]
         which = f"expert {first}" if first == last else f"the experts {first} to {last}"
-        return f"{which} ({sum(self.rows):,} rows)"
+        return f"{which} ({counted(sum(self.rows), 'row')})"
 
 
 class Batches(list[Batch]):
-    """Batches in the order of their experts; ``left_out``, rows left out by the column that was missing there; ``empty``,
-    experts that got no rows and are in no batch."""
+    """Batches in the order of their experts; ``left_out``, rows left out by the column that was missing there; ``classes``,
+    rows of each class by its number; ``empty``, experts that got no rows and are in no batch."""
 
     left_out: dict[str, int]
+    classes: dict[int, int]
     empty: tuple[int, ...]
 
 
@@ -211,7 +236,7 @@ def spread(
     """
     reading = _reading(source, target, encode, missing, label)
     if experts < 1 or per_batch < 1:
-        raise fail("spread", f"{experts} experts in batches of {per_batch}", "give whole numbers, one or more")
+        raise fail("spread", f"{counted(experts, 'expert')} in batches of {per_batch}", "give whole numbers, one or more")
     _enough(experts, source.rows)
     pieces = list(enumerate(source.chunks))
     if splitter is None:
@@ -225,14 +250,14 @@ def spread(
             raise fail("fit", what, "choose another place") from None
         told = executor.map(_sort, pieces, reading, splitter, experts, str(place), mark, note=note)
     left_out = _gaps_in_all(told, reading, source.rows)
-    _enough(experts, sum(rows for rows, _ in told))
+    _enough(experts, sum(t.rows for t in told))
     if splitter is None:
-        out = _stretches(source.chunks, [rows for rows, _ in told], reading, experts, per_batch)
+        out = _stretches(source.chunks, [t.rows for t in told], reading, experts, per_batch)
     else:
         files = [range(start, min(start + FILES, len(pieces))) for start in range(0, len(pieces), FILES)]
         rows = np.sum(executor.map(_sizes, files, str(place), experts), axis=0)
         out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces), mark))
-    out.left_out = left_out
+    out.left_out, out.classes = left_out, _sums([t.classes for t in told])
     return out
 
 
@@ -252,7 +277,7 @@ def survey(
     _enough(experts, source.rows)
     told = executor.map(_look, list(enumerate(source.chunks)), reading, note=note)
     _gaps_in_all(told, reading, source.rows)
-    _enough(experts, sum(rows for rows, _ in told))
+    _enough(experts, sum(t.rows for t in told))
 
 
 def _reading(source: Parquet, target: str, encode: Encode, missing: str, label: Any) -> Reading:
@@ -269,12 +294,18 @@ def _reading(source: Parquet, target: str, encode: Encode, missing: str, label: 
     return reading
 
 
-def _gaps_in_all(told: Sequence[tuple[int, dict[str, int]]], reading: Reading, rows: int) -> dict[str, int]:
-    """The gaps of all row groups by column; refused, if gaps in inputs are."""
-    found: dict[str, int] = {}
-    for _, gaps in told:
-        for name, n in gaps.items():
+def _sums(counts: Sequence[dict[Any, int]]) -> dict[Any, int]:
+    """The counts of all row groups together."""
+    found: dict[Any, int] = {}
+    for each in counts:
+        for name, n in each.items():
             found[name] = found.get(name, 0) + n
+    return found
+
+
+def _gaps_in_all(told: Sequence[Told], reading: Reading, rows: int) -> dict[str, int]:
+    """The gaps of all row groups by column; refused, if gaps in inputs are."""
+    found = _sums([t.gaps for t in told])
     if reading.missing == "refuse":
         _refuse({c: n for c, n in found.items() if c != reading.target}, rows)
     return found
@@ -289,14 +320,14 @@ def refuse_known_gaps(source: Parquet, inputs: Sequence[str], target: str) -> No
 
 def _enough(experts: int, rows: int) -> None:
     if experts > rows:
-        raise fail("fit", f"{experts:,} experts for {rows:,} rows", "ask for fewer experts than rows")
+        raise fail("fit", f"{counted(experts, 'expert')} for {counted(rows, 'row')}", "ask for fewer experts than rows")
 
 
 def _refuse(gaps: dict[str, int], rows: int) -> None:
     if gaps:
         name, most = max(gaps.items(), key=lambda item: item[1])
-        more = f" (and {len(gaps) - 1} further columns)" if len(gaps) > 1 else ""
-        what = f"the column {name!r} is missing or not finite in {most:,} of {rows:,} rows{more}"
+        more = f" (and {counted(len(gaps) - 1, 'further column')})" if len(gaps) > 1 else ""
+        what = f"the column {name!r} is missing in {most:,} of {counted(rows, 'row')}{more}"
         raise fail("fit", what, "fill the gaps, or use missing='drop' or missing='impute'")
 
 
@@ -332,31 +363,33 @@ def _stretches(chunks: Sequence[Chunk], rows: list[int], reading: Reading, exper
 
 
 # on the workers ---------------------------------------------------------------------------------------------------
-def _count(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, int]]:
-    """Of a row group: how many rows are of use, and the gaps."""
-    keep, gaps = reading.usable(read(piece[1], [*reading.inputs, reading.target]))
-    return int(keep.sum()), gaps
+def _count(piece: tuple[int, Chunk], reading: Reading) -> Told:
+    """What is told of a row group, none of whose inputs is encoded."""
+    frame = read(piece[1], [*reading.inputs, reading.target])
+    keep, gaps = reading.usable(frame)
+    codes = np.empty(0) if reading.label is None or not keep.any() else reading.label(frame[reading.target][keep])
+    return Told(int(keep.sum()), gaps, reading.classes(codes))
 
 
-def _look(piece: tuple[int, Chunk], reading: Reading) -> tuple[int, dict[str, int]]:
-    """The same, and whether these rows can be encoded."""
+def _look(piece: tuple[int, Chunk], reading: Reading) -> Told:
+    """The same without the classes, and whether these rows can be encoded."""
     chunk = piece[1]
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if keep.any():
         reading.numbers(frame[keep], chunk)
-    return int(keep.sum()), gaps
+    return Told(int(keep.sum()), gaps, {})
 
 
-def _sort(
-    piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str
-) -> tuple[int, dict[str, int]]:
-    """Put a row group into the spool, sorted by expert: how many rows are of use, and the gaps."""
+def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str) -> Told:
+    """Put a row group into the spool, sorted by expert, unless an earlier try has: what is told of it."""
     number, chunk = piece
+    if (before := _sorted_before(folder, number, mark, reading)) is not None:
+        return before
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if reading.missing == "refuse" and gaps.keys() - {reading.target}:
-        return 0, gaps  # the whole will be refused, with what the others find
+        return Told(0, gaps, {})  # the whole will be refused, with what the others find
     if not Path(folder).is_dir():
         raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
     numbers = reading.numbers(frame[keep], chunk) if keep.any() else np.empty((0, 0))
@@ -368,8 +401,22 @@ def _sort(
     with whole_file(_place(folder, number), "spread") as file:
         np.save(file, np.concatenate([[0], np.cumsum(counts)]))
         np.save(file, numbers)
-        np.save(file, np.array(mark))
-    return len(numbers), gaps
+        np.save(file, np.array(f"{mark} {json.dumps(gaps)}"))
+    return Told(len(numbers), gaps, reading.classes(numbers[:, -1]) if len(numbers) else {})
+
+
+def _sorted_before(folder: str, number: int, mark: str, reading: Reading) -> Told | None:
+    """What is told of a row group that was put into the spool before the work was broken off; None if it was not."""
+    if not mark or not _place(folder, number).exists():
+        return None
+    try:
+        numbers, _, text = _in_spool(_place(folder, number))
+    except CovaryError:
+        return None
+    found, _, gaps = text.partition(" ")
+    if found != mark or not gaps:
+        return None
+    return Told(len(numbers), json.loads(gaps), reading.classes(numbers[:, -1]) if len(numbers) else {})
 
 
 def _sizes(files: range, folder: str, experts: int) -> np.ndarray:
@@ -394,7 +441,14 @@ def spool_files(folder: str, files: int) -> list[str]:
 
 def _spooled(folder: str, number: int, mark: str = "") -> tuple[np.ndarray, np.ndarray]:
     """A sorted row group, not yet read, and where each expert begins in it; refused if it does not bear the mark."""
-    path = _place(folder, number)
+    numbers, offsets, text = _in_spool(_place(folder, number))
+    if mark and text.partition(" ")[0] != mark:
+        raise fail("predict", f"the rows in {folder!r} are now those of another fit", "give every model a folder of its own")
+    return numbers, offsets
+
+
+def _in_spool(path: Path) -> tuple[np.ndarray, np.ndarray, str]:
+    """What stands in a file of the spool: the rows, where each expert begins, and the mark with the gaps beside it."""
     try:
         with open(path, "rb") as file:
             offsets = np.load(file, allow_pickle=False)
@@ -403,10 +457,8 @@ def _spooled(folder: str, number: int, mark: str = "") -> tuple[np.ndarray, np.n
             start = file.tell()
             numbers = np.memmap(file, dtype, "r", start, shape) if shape[0] else np.empty(shape)
             file.seek(start + numbers.nbytes)
-            known = not mark or str(np.load(file, allow_pickle=False)) == mark
+            text = str(np.load(file, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
         what = f"{str(path)!r} cannot be read on {socket.gethostname()} ({getattr(error, 'strerror', None) or error})"
         raise fail("fit", what, SHARED) from None
-    if not known:
-        raise fail("predict", f"the rows in {folder!r} are now those of another fit", "give every model a folder of its own")
-    return numbers, offsets
+    return numbers, offsets, text

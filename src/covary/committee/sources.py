@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted, meant
 
 Frame = Any  # a pandas.DataFrame
 SUFFIXES = (".parquet", ".parq", ".pq")
@@ -72,7 +73,7 @@ class Parquet:
             self.names = tuple(columns)
 
     def __repr__(self) -> str:
-        return f"Parquet({str(self.path)!r}: {self.rows:,} rows in {len(self.chunks):,} row groups)"
+        return f"Parquet({str(self.path)!r}: {counted(self.rows, 'row')} in {counted(len(self.chunks), 'row group')})"
 
     def check(self, columns: Iterable[str], who: str) -> None:
         """Refuse a column that a file does not have, that holds another kind of thing there, or that is no column of cells."""
@@ -272,6 +273,6 @@ def _missing(who: str, name: str, known: Iterable[str], where: str) -> Exception
     known = list(known)
     close = difflib.get_close_matches(str(name), known, 3, 0.6) or [k for k in known if k.lower() == str(name).lower()]
     if close:
-        return fail(who, f"{where!r} has no column {name!r}", f"perhaps {' or '.join(map(repr, close))} is meant")
+        return fail(who, f"{where!r} has no column {name!r}", meant(*map(repr, close)))
     some = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
     return fail(who, f"{where!r} has no column {name!r}", f"choose from {some}")

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covary._checks import fail
+from covary._words import meant
 from covary.datasets import classes, clouds, curves, series, shipped, surfaces
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def load(name: str, n: int | None = None, **options: Any) -> pd.DataFrame:
     who = "datasets.load"
     if name not in LOADERS and name not in GENERATORS:
         near = difflib.get_close_matches(str(name), names(), 3, 0.5)
-        do = f"did you mean {' or '.join(map(repr, near))}" if near else "covary.datasets.available() lists them"
+        do = meant(*map(repr, near)) if near else "covary.datasets.available() lists them"
         raise fail(who, f"there is no data set {name!r}", do)
     function: Any = LOADERS[name] if name in LOADERS else GENERATORS[name][1]
     given = options if n is None else {"n": n, **options}

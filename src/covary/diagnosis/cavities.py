@@ -16,6 +16,7 @@ import numpy as np
 
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.committee.left_out import MOST
 from covary.committee.left_out import left_out as committee_left_out
 from covary.kernels import tiles
@@ -86,7 +87,7 @@ def _of_committee(post: Any) -> Latent:
         rows = rows[known]
         mean[rows], variance[rows], sound[rows] = said.mean[known], said.variance[known], True
         noisy = variance + np.asarray(post.factor.spread, np.float64) if post.factor.observed else None
-        how = f"by all others of its committee, without fitting again ({len(rows):,} rows drawn at random)"
+        how = f"by all others of its committee, without fitting again ({counted(len(rows), 'row')} drawn at random)"
         return Latent(mean, variance, noisy, sound, how)
     rows = np.sort(np.random.default_rng(0).permutation(data.rows)[:MOST])
     said = post.latent(data.X.take(rows))

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import norm
 
+from covary._words import counted
 from covary.diagnosis import figures
 from covary.diagnosis.association import group_difference, likeness, rank_correlation
 from covary.diagnosis.errors import LIKENESS, source, worst
@@ -25,7 +26,7 @@ def check_classes(subject: Subject, seen: Foretold) -> list[Check]:
         "structure": "Structure left in the errors",
     }
     if len(seen) < FEWEST:
-        few = f"{len(seen)} rows are too few to tell; {FEWEST} or more are needed."
+        few = f"{counted(len(seen), 'row is', 'rows are')} too few to tell; {FEWEST} or more are needed."
         return [missing(name, title, few) for name, title in titles.items()]
     return [
         _calibration(titles["calibration"], subject, seen),

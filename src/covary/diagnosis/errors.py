@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import binom, kstest, kurtosistest
 
+from covary._words import counted
 from covary.diagnosis import figures
 from covary.diagnosis.association import MOST, group_difference, likeness, rank_correlation
 from covary.diagnosis.cautious import eased
@@ -29,7 +30,7 @@ KURTOSIS = 1.0
 
 def check_errors(subject: Subject, seen: Foretold) -> list[Check]:
     """Every check of a regression's error bars."""
-    few = f"{len(seen)} rows are too few to tell; {FEWEST} or more are needed."
+    few = f"{counted(len(seen), 'row is', 'rows are')} too few to tell; {FEWEST} or more are needed."
     still = not (np.ptp(seen.y, axis=0) > 0).all() if len(seen) else False
     few = "The observations do not vary." if still else few
     titles = {
@@ -268,12 +269,12 @@ def _outliers(title: str, subject: Subject, seen: Foretold) -> Check:
     bad = chance < LEVEL and (heavy > KURTOSIS or far / n > 1e-3)
     beyond = f"{of_output(subject, j)} beyond {FAR:g} standard deviations"
     why = "which is within chance" if chance >= LEVEL else f"too few of {n:,} rows to matter"
-    said = f"{far or 'No'} error{'s' * (far != 1)}{beyond}, {why}."
+    said = f"{counted(far, 'error') if far else 'No errors'}{beyond}, {why}."
     if bad:
         largest = seen.rows[np.argsort(-np.abs(z))[:5]]
         tail = f"; the largest errors are in rows {', '.join(map(str, largest))}"
         tail += " of those that differ" if subject.post.data.weight is not None and seen.kind != "new rows" else ""
-        count = f"{far} error{'s' * (far != 1)} beyond {FAR:g} standard deviations" if far else "tails"
+        count = f"{counted(far, 'error')} beyond {FAR:g} standard deviations" if far else "tails"
         said = (
             f"{count[0].upper()}{count[1:]}{of_output(subject, j)} heavier than foretold (excess kurtosis {heavy:.1f}){tail}."
         )

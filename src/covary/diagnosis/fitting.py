@@ -15,6 +15,7 @@ from covary._checks import CovaryError
 from covary._module import Mark, without_marks
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.diagnosis import figures
 from covary.diagnosis.record import FEWEST, LEVEL, OK, WARNING, Check, missing
 from covary.diagnosis.subject import Subject
@@ -46,7 +47,7 @@ def check_data(subject: Subject, tested: int) -> list[Check]:
     rows, rule = post.data.rows, f"{FEWEST} rows or more, and observations that vary"
     few = rows < FEWEST and tested < FEWEST and not getattr(post.bound, "composite", False)
     if few and any(learned is not None for learned in subject.learned):
-        count = f"{rows} {'different ' if post.data.weight is not None else ''}row{'s' * (rows > 1)}"
+        count = counted(rows, "row" if post.data.weight is None else "different row")
         what, more, until = "probabilities are right", "", ""
         if subject.classes is None:
             what, more = "error bars hold", "; learned from so few, they are often too narrow"
@@ -92,7 +93,7 @@ def _noise(subject: Subject) -> Check:
     if getattr(post.bound, "composite", False):
         return missing(name, title, "A committee of experts has no one matrix to hold the stated noise against.")
     if data.rows < FEWEST:
-        return missing(name, title, f"{data.rows} rows are too few to tell; {FEWEST} or more are needed.")
+        return missing(name, title, f"{counted(data.rows, 'row is', 'rows are')} too few to tell; {FEWEST} or more are needed.")
     weight = np.ones(data.rows) if data.weight is None else np.asarray(data.weight, np.float64)
     v = np.asarray(post.factor.spread, np.float64) if fixed else np.asarray(data.noise_variance, np.float64) / weight
     score, square, freedom = _score(post, v, whole=fixed)
@@ -283,7 +284,7 @@ def check_bounds(subject: Subject) -> Check:
                 hits.append(f"{head}{_label(subject, slot.paths[0], values, int(i))} = {values[i]:.3g} at its {end} bound")
     if not count:
         return missing(name, title, "Nothing was learned.")
-    said = f"None of {count} parameter{'s' * (count > 1)} ended at a bound."
+    said = f"None of {counted(count, 'parameter')} ended at a bound."
     if quiet:
         said = "The noise is at its floor, as it is where data look free of noise; nothing else is at a bound."
     if hits:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import gammaln
 
+from covary._words import counted
 from covary.data import as_inputs
 from covary.diagnosis import figures
 from covary.diagnosis.cavities import left_out, share_left
@@ -60,9 +61,7 @@ def check_queries(subject: Subject, X: Any, share: np.ndarray | None = None) -> 
     percent = f"{k} of {m} new rows" if m > 1 else "The new row"
     verb = "lies" if k == 1 or m == 1 else "lie"
     said = (
-        f"{m} new row{'s' * (m > 1)}, none beyond the data."
-        if not k
-        else f"{percent} {verb} beyond the data, as chance allows."
+        f"{counted(m, 'new row')}, none beyond the data." if not k else f"{percent} {verb} beyond the data, as chance allows."
     )
     if bad:
         outside = ((inputs.x < x.min(0)) | (inputs.x > x.max(0)))[flagged].mean(0)

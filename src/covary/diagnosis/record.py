@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.diagnosis.foretold import Foretold
 from covary.plots.style import literally
 
@@ -115,7 +116,7 @@ class Diagnosis:
     def __str__(self) -> str:
         count = len(self.warnings)
         made = sum(check.verdict != MISSING for check in self.checks)
-        lines = [f"{count} warning{'s' * (count != 1)} from {made} checks" if count else f"No warning from {made} checks", ""]
+        lines = [f"{counted(count, 'warning') if count else 'No warning'} from {counted(made, 'check')}", ""]
         for check in sorted(self.checks, key=lambda c: (WARNING, NOTE, OK, MISSING).index(c.verdict)):
             mark = {OK: "ok", NOTE: "note", WARNING: "WARNING", MISSING: "-"}[check.verdict]
             lines.append(f"  {mark:<8} {check.title}: {check.sentence}")

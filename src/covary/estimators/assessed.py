@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,10 @@ class Assessed:
         ('sine.html', True)
         >>> folder.cleanup()
         """
+        return self._report(path, X, y, title, str)
+
+    def _report(self, path: Any, X: Any, y: Any, title: str | None, say: Callable[[str], str]) -> Path:
+        """The same; ``say`` puts findings and advice into the words of whoever asked."""
         check_is_fitted(self)
         if y is not None and X is None:
             raise fail(f"{type(self).__name__}.report", "y is given without X", "give the inputs it was seen at")
@@ -120,7 +125,7 @@ class Assessed:
             X = read_table(self, X, reset=False)
             y = None if y is None else seen_at(self, X, y)
         rows = Summary.of(self, quick=subject_of(self).post.data.rows > SOON).rows
-        return write_report(self, subject_of(self), path, X=X, y=y, parameters=rows, title=title)
+        return write_report(self, subject_of(self), path, X=X, y=y, parameters=rows, title=title, say=say)
 
 
 def seen_at(estimator: Any, X: np.ndarray, y: Any) -> np.ndarray:

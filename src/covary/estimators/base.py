@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
 from covary._memory import free_memory
+from covary._words import counted
 from covary.committee.partition import which_column
 from covary.committee.settings import Committee
 from covary.committee.sources import Parquet
@@ -228,7 +229,7 @@ class GPEstimator(Assessed, BaseEstimator):
             return whole(X, y)
         self._reader = found
         seed = int(check_random_state(self.random_state).randint(2**31))
-        return found.sample([name for name in X.names if name != y], seed)
+        return found.sample([name for name in X.names if name != y], seed, self.missing)
 
     def _from_disk(self, inference: AbstractInference) -> Choice:
         """A committee that reads its rows itself."""
@@ -236,20 +237,20 @@ class GPEstimator(Assessed, BaseEstimator):
         assert reader is not None
         committee = self.method if isinstance(self.method, Committee) else Committee(partition="kd_tree")
         table = reader.table(self, isinstance(inference, Exact))
-        why = f"{table.rows:,} rows on disk, parted among {committee.count(table.rows):,} experts"
+        why = f"{counted(table.rows, 'row')} on disk, parted among {counted(committee.count(table.rows), 'expert')}"
         self._reader = None
         return Choice("committee", committee.replace(table=table), inference, why)
 
     def _where(self, choice: Choice, rows: int) -> Choice:
-        """The same, worked on by the executor that was given, with columns by their numbers."""
+        """The same, worked on by the executor that was given; where rows are parted by a column, told what they are called."""
         if isinstance(choice.gram, Committee):
             choice.gram.check(rows)
         if isinstance(choice.gram, Committee) and choice.gram.partition.startswith("column:"):
             columns = getattr(self, "columns_", None)
             names = getattr(self, "feature_names_in_", None) if columns is None else columns.keys
             width = self.n_features_in_ if columns is None else columns.width
-            number = which_column(choice.gram.partition[len("column:") :], names, width)
-            choice = replace(choice, gram=choice.gram.replace(partition=f"column:{number}"))
+            which_column(choice.gram.partition[len("column:") :], names, width)
+            choice = replace(choice, gram=choice.gram.replace(names=None if names is None else tuple(map(str, names))))
         if self.executor is None:
             return self._by_work(choice, rows)
         if not choice.gram.composite:

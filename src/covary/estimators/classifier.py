@@ -206,6 +206,9 @@ class GPClassifier(ClassifierMixin, GPEstimator):
 
     def _finish(self, data: Data) -> None:
         self.log_marginal_likelihood_ = self.posterior_.log_evidence
+        found = getattr(getattr(self.posterior_.bound, "settled", None), "classes", {})
+        if found:  # of a table on disk the sample was counted so far
+            self.class_count_ = np.array([float(found.get(c, 0)) for c in range(len(self.classes_))])
 
     def _check_choices(self) -> None:
         self._check_method()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.estimators.cells import BOOLEAN, CATEGORY, DATE, DURATION, NUMBER, Cells, check_names
 
 UNITS = {"years": 365.25 * 86400.0, "days": 86400.0, "hours": 3600.0, "seconds": 1.0}
@@ -57,7 +58,7 @@ class Column:
             return f"{self.unit} since {self.origin.removesuffix('T00:00:00.000000')}{' UTC' if self.aware else ''}"
         if self.kind == CATEGORY:
             few = ", ".join(self.levels[:6]) + (", ..." if len(self.levels) > 6 else "")
-            return f"{len(self.levels)} categories ({few})"
+            return f"{counted(len(self.levels), 'category', 'categories')} ({few})"
         return {BOOLEAN: "true or false, as 1 and 0", DURATION: f"a duration in {self.unit}"}.get(self.kind, "")
 
     def period(self, season: str) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.estimators.cells import BOOLEAN, CATEGORY, DATE, DURATION, KINDS, NUMBER, Cells, read_cells, shown
 from covary.estimators.column import PERIODS, UNITS, Column, fit_column, season_text
 
@@ -200,10 +201,10 @@ class Columns:
         for c in self.each:
             if c.missing and c.fill is not None:
                 beside = ", and marked in a column of their own" if c.indicator else ""
-                count = f"{c.missing} {'entry' if c.missing == 1 else 'entries'}"
+                count = counted(c.missing, "entry", "entries")
                 out.append(("missing", f"{c.label}: {count} given {c.filled_with()}{beside}"))
         if self.dropped:
-            out.append(("missing", f"{self.dropped} row{'s' * (self.dropped > 1)} left out for missing inputs"))
+            out.append(("missing", f"{counted(self.dropped, 'row')} left out for missing inputs"))
         return out
 
     def unmarked(self, mapped: Mapped) -> list[str]:
@@ -262,7 +263,7 @@ def unseen_words(mapped: Mapped) -> list[str]:
     for name, levels in mapped.unseen.items():
         rows = int(sum(r.sum() for r in levels.values()))
         few = ", ".join(shown(v) for v in list(levels)[:5]) + (f" and {len(levels) - 5} more" if len(levels) > 5 else "")
-        out.append(f"column {name!r} holds {few} in {rows} row{'s' * (rows > 1)}, never seen in fit: wider error bars there")
+        out.append(f"column {name!r} holds {few} in {counted(rows, 'row')}, never seen in fit: wider error bars there")
     return out
 
 

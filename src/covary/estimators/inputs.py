@@ -5,7 +5,6 @@ scikit-learn's own checks run in between (shapes, feature names, sparse matrices
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any
 
@@ -13,6 +12,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from covary._checks import CovaryError, check_vector, fail
+from covary._warn import warn
+from covary._words import counted
 from covary.data import Inputs
 from covary.estimators.frames import Columns, Mapped, unseen_words
 
@@ -81,7 +82,7 @@ def _mapped(estimator: Any, columns: Columns, X: Any, *, reset: bool, gaps: bool
     if not reset:
         check_unseen(estimator, found)
         for text in (*unseen_words(found), *columns.unmarked(found)):
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warn(text)
         if gaps:
             estimator.columns_ = columns.extended(found)
     return found.x
@@ -122,7 +123,9 @@ def read_targets(who: str, y: Any, rows: int) -> np.ndarray:
     if array.dtype.kind not in "fiub":
         raise fail(who, f"y has type {array.dtype}", "give numbers")
     if array.ndim not in (1, 2) or array.shape[0] != rows or (array.ndim == 2 and array.shape[1] == 0):
-        raise fail(who, f"y has shape {array.shape} but X has {rows} rows", "give one entry (or one row) of y per row of X")
+        raise fail(
+            who, f"y has shape {array.shape} but X has {counted(rows, 'row')}", "give one entry (or one row) of y per row of X"
+        )
     array = array.astype(np.float64)
     check_entries(who, "y", array, None)
     largest = np.abs(array).max(initial=0.0)
@@ -162,6 +165,8 @@ def check_entries(who: str, name: str, array: np.ndarray, names: Any) -> None:
     do = "rescale it" if np.isfinite(value) else "drop these rows or fill them"
     if np.isnan(value) and name == "X":
         do += ", or say how with missing='drop', 'indicator' or 'impute'"
+    elif np.isinf(value) and name == "X":
+        do = "correct or drop such rows: infinite is not missing"
     elif np.isnan(value) and name == "y":
         do += " (rows without a target can be predicted after the fit)"
     raise fail(who, f"{name} is {shown} at {place}{more}", do)
@@ -175,7 +180,7 @@ def _numbers(who: str, X: Any) -> Any:
         except ValueError:  # rows of different lengths
             lengths = [np.size(row) for row in X]
             row = next((i for i, n in enumerate(lengths) if n != lengths[0]), 0)
-            what = f"row {row} of X has {lengths[row]} entries but row 0 has {lengths[0]}"
+            what = f"row {row} of X has {counted(lengths[row], 'entry', 'entries')} but row 0 has {lengths[0]}"
             raise fail(who, what, "give rows of one length") from None
         if array.dtype.kind in "SU" or (array.dtype.kind == "O" and array.ndim == 2):
             return _parse(who, "X", array)
@@ -238,7 +243,7 @@ def read_labels(who: str, y: Any, rows: int) -> np.ndarray:
 
         array = column_or_1d(array, warn=True)
     if array.ndim != 1 or len(array) != rows:
-        raise fail(who, f"y has shape {array.shape} but X has {rows} rows", "give one label per row of X")
+        raise fail(who, f"y has shape {array.shape} but X has {counted(rows, 'row')}", "give one label per row of X")
     if array.dtype.kind == "O":
         array = _one_kind(who, array, y)
     if array.dtype.kind == "c":

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.committee.settings import Committee
 from covary.data import Data
 from covary.gram.base import AbstractGram
@@ -77,7 +78,7 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
     n, gaussian = data.rows, isinstance(model.likelihood, Gaussian)
     one = model.likelihood.latents == 1
     dense = need(model, data)
-    why = f"{n:,} rows"
+    why = counted(n, "row")
     markov = data.X.columns == 1 and not data.X.tags and len(model.prior.kernels) == 1 and representable(model.kernel)
     plain = gaussian or (one and model.likelihood.log_concave)
     if markov and plain and n > MARKOV_ROWS and not isinstance(inference, SVGP):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import check_positive, fail
 from covary._module import Marked
+from covary._words import counted
 from covary.committee.settings import Committee, extended
 from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
@@ -250,7 +251,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         if self.noise is not None:
             raise fail(who, f"noise is given with a {name} likelihood", "give the likelihood with its parameters instead")
         if y.ndim == 2 and not (likelihood.sized and y.shape[1] == 2 and size is None):
-            raise fail(who, f"y has {y.shape[1]} columns", f"fit one output at a time under a {name} likelihood")
+            raise fail(who, f"y has {counted(y.shape[1], 'column')}", f"fit one output at a time under a {name} likelihood")
         if size is not None:
             if not likelihood.sized:
                 raise fail(who, f"size is given but {name} observations have none", "leave it out")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covary._module import Mark
+from covary._words import counted
 from covary.gram.dense import Dense
 from covary.gram.diagnostics import conditioning, suspicious
 from covary.inference.exact import Exact
@@ -59,10 +60,13 @@ class Summary:
         if estimator.method_.name != "exact" or estimator.method_.why:
             facts.append(("method", f"{estimator.method_.name}: {estimator.method_.why}"))
         if learned is not None:
-            rows = " → ".join(str(n) for n in learned.levels)
+            rows = " → ".join([*(f"{n:,}" for n in learned.levels[:-1]), counted(learned.levels[-1], "row")])
             tried = f", {len(learned.restarts)} starts" if len(learned.restarts) > 1 else ""
             facts.append(
-                ("learning", f"{learned.status}, {learned.steps} evaluations on {rows} rows{tried}, {learned.seconds:.2f} s")
+                (
+                    "learning",
+                    f"{learned.status}, {counted(learned.steps, 'evaluation')} on {rows}{tried}, {learned.seconds:.2f} s",
+                )
             )
         scale = estimator.posterior_.scale
         if scale is not None:
@@ -174,14 +178,14 @@ def _separated(estimator: Any) -> bool:
 
 def _rows_text(post: Any) -> str:
     """How many rows and columns, and how many rows are different ones where some repeat their inputs."""
-    data = post.data
+    data, columns = post.data, counted(post.data.X.columns, "column")
     if getattr(post.bound, "elsewhere", False):
-        return f"{post.bound.rows} × {data.X.columns} columns on disk"
+        return f"{post.bound.rows:,} × {columns} on disk"
     if data.weight is not None and data.scatter is None:
-        return f"{data.rows} × {data.X.columns} columns, counting as {data.weight.sum():g}"
+        return f"{data.rows:,} × {columns}, counting as {data.weight.sum():g}"
     if data.weight is None:
-        return f"{data.rows} × {data.X.columns} columns"
-    return f"{data.weight.sum():g} × {data.X.columns} columns, merged to {data.rows} with different inputs"
+        return f"{data.rows:,} × {columns}"
+    return f"{data.weight.sum():g} × {columns}, merged to {data.rows:,} with different inputs"
 
 
 def _e(text: str) -> str:

@@ -14,7 +14,7 @@ from covary._checks import fail
 from covary.committee.experts import Table
 from covary.committee.partition import EACH
 from covary.committee.settings import Committee
-from covary.committee.shuffle import refuse_known_gaps
+from covary.committee.shuffle import refuse_infinite, refuse_known_gaps
 from covary.committee.sources import Parquet
 from covary.estimators.frames import Columns
 
@@ -67,12 +67,14 @@ class Reader:
     target: str
     committee: Committee
 
-    def sample(self, columns: list[str], seed: int) -> tuple[Any, Any]:
-        """Inputs and targets of a sample of rows whose target is known."""
+    def sample(self, columns: list[str], seed: int, missing: str) -> tuple[Any, Any]:
+        """Inputs and targets of a sample of rows whose target is known, none of them infinite where it is used."""
         frame = self.source.sample([*columns, self.target], self.enough(), seed=seed)
         frame = frame[frame[self.target].notna()].reset_index(drop=True)
         if not len(frame):
             raise fail("fit", f"the target {self.target!r} is missing in every row of a sample", "give a column with values")
+        used = frame.dropna(subset=columns) if missing == "drop" else frame
+        refuse_infinite(used, columns, self.target, "a sample of the table")
         return frame[columns], frame[self.target]
 
     def enough(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 from covary._checks import CovaryError, fail
 from covary._version import __version__
+from covary._words import counted
 from covary._write import whole_file
 from covary.data import Inputs
 from covary.export.kernels import WHO
@@ -89,7 +90,7 @@ def _head(model: Any, columns: list[dict[str, Any]], off: dict[str, float]) -> s
     """The comment a person reads first."""
     first = getattr(model, "estimators_", [model])[0]
     kernel, names = first.model_.kernel, [c["name"] for c in columns]
-    facts = {"model": f"{type(model).__name__}, method {first.method_.name}, {first.posterior_.data.rows} rows"}
+    facts = {"model": f"{type(model).__name__}, method {first.method_.name}, {counted(first.posterior_.data.rows, 'row')}"}
     facts["kernel"] = "; ".join(map(repr, kernel)) if isinstance(kernel, tuple) else repr(kernel)
     if hasattr(model, "classes_"):
         facts["classes"] = ", ".join(map(str, model.classes_.tolist()))

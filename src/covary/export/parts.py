@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from covary._checks import fail
+from covary._words import counted
 from covary.export.kernels import WHO, call, source, text
 from covary.gram.conditionals import VecchiaBound, residual
 from covary.gram.dense import DenseBound, DiagonalFactor, NoiseFactor
@@ -175,7 +176,7 @@ def _whitened(parts: Parts, post: Any, tag: str, std: bool) -> str:
     """Variational, in batches; one latent function."""
     bound, q = post.bound, post.factor.q
     if bound.latents != 1:
-        what = f"the model has {bound.latents} latent functions, fitted in batches"
+        what = f"the model has {counted(bound.latents, 'latent function')}, fitted in batches"
         raise fail(WHO, what, "use multi_class='one_vs_rest', or method='exact'")
     parts.rows = min(parts.rows, max(1, ENTRIES // bound.Z.rows))
     arrays = [("Z", bound.Z.x), ("whiten", np.tril(bound.inverses[0])), ("means", q.means[:, 0])]

@@ -211,7 +211,7 @@ def matrix(X: Any) -> np.ndarray:
     else:
         raise ValueError(f"X has no column names; give a table with {', '.join(map(repr, names))}")
     if len(raw) != len(names):
-        raise ValueError(f"X has {len(raw)} columns; give a table of {len(names)}")
+        raise ValueError(f"X has {len(raw)} column{'s' * (len(raw) != 1)}; give a table of {len(names)}")
     made = [numbers(c, values) for c, values in zip(COLUMNS, raw, strict=True)]
     gaps = [gone for c, (_, gone) in zip(COLUMNS, made, strict=True) if c.get("indicator")]
     x = np.column_stack([*(column for column, _ in made), *gaps])
@@ -323,7 +323,8 @@ def read_csv(path: str) -> Any:
     header = [name.strip() for name in rows[0]]
     uneven = next((i for i, row in enumerate(rows) if len(row) != len(header)), None)
     if uneven is not None:
-        raise ValueError(f"row {uneven + 1} has {len(rows[uneven])} entries and the header {len(header)}")
+        cells = f"{len(rows[uneven])} entr{'y' if len(rows[uneven]) == 1 else 'ies'}"
+        raise ValueError(f"row {uneven + 1} has {cells} and the header {len(header)}")
     columns = [[row[j] for row in rows[1:]] for j in range(len(header))]
     if any(c["name"] is not None for c in COLUMNS):
         return dict(zip(header, columns, strict=True))

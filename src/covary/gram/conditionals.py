@@ -44,6 +44,7 @@ from covary._checks import NotPositiveDefinite, fail
 from covary._memory import check_memory
 from covary._module import without_marks
 from covary._precision import cast
+from covary._words import counted
 from covary.data import Inputs
 from covary.gram import local
 from covary.gram.base import AbstractBound, AbstractFactor, Bars, Pulled, absent, columns
@@ -184,7 +185,8 @@ class VecchiaBound(AbstractBound):
         unique = len(np.unique(np.asarray(self.X.x), axis=0))
         cause = "the kernel may not be positive definite, or a length-scale is far too long for these inputs"
         if unique < self.X.rows and noise.min() == 0:
-            cause = f"{self.X.rows - unique} rows of X repeat others and the noise is zero there"
+            repeated = counted(self.X.rows - unique, "row of X repeats another", "rows of X repeat others")
+            cause = f"{repeated} and the noise is zero there"
         elif noise.min() < 1e-10:
             cause = f"the noise variance is only {noise.min():.1e}"
         return (

@@ -14,6 +14,7 @@ import numpy as np
 
 from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
+from covary._words import counted
 from covary.data import Inputs
 from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Cotangent, Pulled, absent
 from covary.gram.linalg import Lapack
@@ -371,7 +372,7 @@ def _why(X: Inputs, sites: Noise, cap: float) -> str:
     smallest = float(np.min(np.asarray(sites.variance)))
     cause = "the kernel may not be positive definite, or a length-scale is far too long for these inputs"
     if unique < X.rows and smallest == 0:
-        cause = f"{X.rows - unique} rows of X repeat others and the noise is zero there"
+        cause = f"{counted(X.rows - unique, 'row of X repeats another', 'rows of X repeat others')} and the noise is zero there"
     elif smallest < 1e-10:
         cause = f"the noise variance is only {smallest:.1e}"
     return (

@@ -27,6 +27,7 @@ from covary._checks import fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.data import as_inputs
 from covary.gram.dense import DenseBound, DiagonalFactor, NoiseFactor
 from covary.gram.linalg import Lapack
@@ -115,7 +116,11 @@ def conditioning(subject: Any, y: Any = None) -> Conditioning:
         n, start = len(C), Lapack.cholesky(np.array(C, order="F"))
         target = np.ones(n, C.dtype) if y is None else np.asarray(y, C.dtype)
         if target.shape[:1] != (n,):
-            raise fail("gram.conditioning", f"y has shape {target.shape} but the matrix has {n} rows", "give one entry per row")
+            raise fail(
+                "gram.conditioning",
+                f"y has shape {target.shape} but the matrix has {counted(n, 'row')}",
+                "give one entry per row",
+            )
         return _measured(C, start, target, 0.0, np.zeros(n))
     with precision(subject.data.dtype), blas_threads(subject.data.rows):
         return _measured(*_system(subject))

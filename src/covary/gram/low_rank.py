@@ -26,7 +26,6 @@ References: R&W chapter 8; Quiñonero-Candela & Rasmussen (2005); Snelson & Ghah
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY
 from functools import cached_property
@@ -38,6 +37,8 @@ from scipy import linalg
 from covary._checks import NotPositiveDefinite, fail
 from covary._memory import check_memory, free_memory
 from covary._module import static
+from covary._warn import warn
+from covary._words import counted
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled
 from covary.gram.inducing import RULES as SELECTIONS
@@ -135,7 +136,11 @@ class LowRankBound(AbstractBound):
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         self.Z = as_inputs(np.asarray(gram.inducing, X.x.dtype), "gram.LowRank", "inducing")
         if self.Z.columns != X.columns:
-            raise fail("gram.LowRank", f"the inducing inputs have {self.Z.columns} columns and X has {X.columns}", "match them")
+            raise fail(
+                "gram.LowRank",
+                f"the inducing inputs have {counted(self.Z.columns, 'column')} and X has {X.columns}",
+                "match them",
+            )
         self.kernel, self.rank = kernels[0], self.Z.rows
         item = X.x.dtype.itemsize
         check_memory("gram.LowRank", 4 * item * self.rank**2 + 2 * BLOCK_BYTES, "use fewer inducing inputs")
@@ -365,10 +370,9 @@ def _nystrom(bound: LowRankBound, factor: Any, solved: Any, X: Inputs) -> tuple[
     Ks = tiles.cross(bound.kernel, bound.X, X)
     spread = tiles.diag(bound.kernel, X) - factor._reduction(Ks)
     if (spread < 0).any():
-        warnings.warn(
+        warn(
             f"gram.LowRank: {int((spread < 0).sum())} of {len(spread)} variances of the Nyström method are negative and set to "
-            "zero; use rule='dtc' or 'fitc'.",
-            stacklevel=5,
+            "zero; use rule='dtc' or 'fitc'."
         )
     return Ks.T @ solved.alpha, np.maximum(spread, 0.0)
 

@@ -16,6 +16,7 @@ import numpy as np
 from covary._checks import NotPositiveDefinite, fail
 from covary._module import without_marks
 from covary._precision import cast, precision
+from covary._words import counted
 from covary.data import Inputs
 from covary.gram import recursions
 from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Pulled, columns
@@ -103,7 +104,11 @@ class MarkovFactor(AbstractFactor):
         if bool((self.z == 0).any()):
             repeated = self.grid.rows - len(np.unique(self.grid.times))
             cause = "the noise is zero at rows that the others determine already"
-            cause = f"{repeated} rows of X repeat others and the noise is zero" if repeated else cause
+            cause = (
+                f"{counted(repeated, 'row of X repeats another', 'rows of X repeat others')} and the noise is zero"
+                if repeated
+                else cause
+            )
         raise NotPositiveDefinite(
             f"{WHO}: K + noise is not positive definite: {cause}; raise the noise variance, merge repeated rows, or check the "
             "kernel's scales."
@@ -156,7 +161,7 @@ class MarkovBound(AbstractBound):
         if len(kernels) != 1:
             raise fail(WHO, "several latent functions are not supported", "use gram=Dense()")
         if X.columns != 1:
-            raise fail(WHO, f"X has {X.columns} columns", "give one (the time, say), or use gram=Dense()")
+            raise fail(WHO, f"X has {counted(X.columns, 'column')}", "give one (the time, say), or use gram=Dense()")
         reason = why_not(kernels[0])
         if reason is not None:
             raise fail(

@@ -32,6 +32,7 @@ from scipy.spatial import KDTree
 
 from covary._checks import fail
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import Power, Product, Scaled, Sum
 from covary.kernels.combine import Columns
@@ -62,7 +63,7 @@ class Neighbourhoods:
         return X.x is self.x or (X.x.shape == self.x.shape and bool(np.array_equal(X.x, self.x)))
 
     def __repr__(self) -> str:
-        return f"<{self.sets.shape[1]} neighbours of {len(self.order)} rows>"
+        return f"<{counted(self.sets.shape[1], 'neighbour')} of {counted(len(self.order), 'row')}>"
 
 
 def column_scales(kernels: Any, X: Inputs) -> np.ndarray:

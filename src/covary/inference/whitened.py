@@ -22,6 +22,7 @@ import numpy as np
 from scipy import linalg
 
 from covary._checks import NotPositiveDefinite, fail
+from covary._words import counted
 from covary.data import Inputs
 from covary.gram.base import AbstractBound
 from covary.gram.linalg import Lapack
@@ -238,7 +239,11 @@ class WhitenedBound(AbstractBound):
 
     def __init__(self, kernels: tuple[Any, ...], X: Inputs, Z: Inputs, jitter: float, latents: int = 1) -> None:
         if len(kernels) not in (1, latents):
-            raise fail("inference.SVGP", f"{len(kernels)} kernels for {latents} latent functions", "give one, or one each")
+            raise fail(
+                "inference.SVGP",
+                f"{counted(len(kernels), 'kernel')} for {counted(latents, 'latent function')}",
+                "give one, or one each",
+            )
         self.kernels, self.X, self.Z = kernels, X, Z.with_x(np.asarray(Z.x, np.float64))
         self.start, self.latents = jitter, latents
 

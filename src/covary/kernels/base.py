@@ -17,6 +17,7 @@ from jax.core import Tracer
 from covary._checks import CovaryError, check_positive, fail
 from covary._module import STATIC, Mark, Marked, Module, child, static, without_marks
 from covary._precision import precision
+from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels import tiles
 from covary.parameters import POSITIVE, plain, positive
@@ -109,15 +110,19 @@ class AbstractKernel(Module):
         """Raise a sentence if the kernel's numbers do not fit these inputs."""
         who, most = f"kernels.{type(self).__name__}", self.traits.max_columns
         if most is not None and X.columns > most:
-            raise fail(who, f"X has {X.columns} columns but the kernel is defined on {most}", "choose one with .on(column)")
+            raise fail(
+                who, f"X has {counted(X.columns, 'column')} but the kernel is defined on {most}", "choose one with .on(column)"
+            )
         for f in fields(self):
             value = getattr(self, f.name)
             if f.metadata.get("set") is None or isinstance(value, dict):
                 continue
             shape = np.shape(value)
             if shape not in ((), (X.columns,)):
-                size = f"{shape[0]} entries" if len(shape) == 1 else f"shape {shape}"
-                raise fail(who, f"{f.name} has {size} but X has {X.columns} columns", "give one number or one per column")
+                size = counted(shape[0], "entry", "entries") if len(shape) == 1 else f"shape {shape}"
+                raise fail(
+                    who, f"{f.name} has {size} but X has {counted(X.columns, 'column')}", "give one number or one per column"
+                )
             if f.metadata["set"] is POSITIVE:
                 check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
 
@@ -150,7 +155,7 @@ class AbstractKernel(Module):
         who = f"kernels.{type(self).__name__}.cross"
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(who, f"X has {left.columns} columns and Z has {right.columns}", "give both the same columns")
+            raise fail(who, f"X has {counted(left.columns, 'column')} and Z has {right.columns}", "give both the same columns")
         self.check(left)
         self.check(right)
         return tiles.cross(self, left, right.with_x(right.x.astype(left.x.dtype)))
@@ -173,7 +178,7 @@ class AbstractKernel(Module):
             raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(who, f"X has {left.columns} columns and Z has {right.columns}", "give both the same columns")
+            raise fail(who, f"X has {counted(left.columns, 'column')} and Z has {right.columns}", "give both the same columns")
         self.check(left)
         self.check(right)
         with precision(left.x.dtype):

@@ -14,6 +14,7 @@ import numpy as np
 
 from covary._checks import check_finite, fail
 from covary._module import Module, static
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.structure import fold
@@ -174,7 +175,9 @@ class Categories(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.Categories"
         if X.columns != 1:
-            raise fail(who, f"X has {X.columns} columns but the kernel is defined on 1", "choose one with .on(column)")
+            raise fail(
+                who, f"X has {counted(X.columns, 'column')} but the kernel is defined on 1", "choose one with .on(column)"
+            )
         _whole(who, "levels", self.levels, 2, np.inf)
         _whole(who, "rank", self.rank, 1, self.levels)
         if np.shape(self.factor) != (self.levels, self.rank):

@@ -11,6 +11,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._module import child, static
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Product, Traits, number, with_mark
 from covary.parameters import POSITIVE, named
@@ -53,7 +54,7 @@ class Columns(AbstractKernel):
         if max(self.columns) >= X.columns:
             raise fail(
                 "kernels.Columns",
-                f"column {max(self.columns)} is asked for but X has {X.columns} columns (0 to {X.columns - 1})",
+                f"column {max(self.columns)} is asked for but X has {counted(X.columns, 'column')} (0 to {X.columns - 1})",
                 "choose columns that exist",
             )
         self.kernel.check(self._inner(X))

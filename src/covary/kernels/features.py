@@ -36,6 +36,7 @@ from scipy import special
 
 from covary._checks import fail
 from covary._memory import check_memory
+from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
 from covary.kernels.combine import Columns
@@ -139,7 +140,9 @@ class Features:
     def __call__(self, X: Any) -> np.ndarray:
         inputs = as_inputs(X, "Features")
         if inputs.columns != self.columns:
-            raise fail("Features", f"X has {inputs.columns} columns but the features are of {self.columns}", "give as many")
+            raise fail(
+                "Features", f"X has {counted(inputs.columns, 'column')} but the features are of {self.columns}", "give as many"
+            )
         check_memory("Features", 3 * 8 * inputs.rows * self.count, "ask for fewer rows at a time")
         x = np.asarray(inputs.x, np.float64)
         return np.concatenate([part.evaluate(x) for part in self.parts], axis=1)

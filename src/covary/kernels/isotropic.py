@@ -18,6 +18,7 @@ from scipy.special import roots_jacobi
 
 from covary._checks import check_positive, fail
 from covary._module import static
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import rounding_floor, scaled_square
@@ -145,7 +146,7 @@ class SquaredExponentialMixture(AbstractKernel):
         if len(count) != 1 or not count[0]:
             raise fail(who, f"weights has shape {count}", "give one number per component")
         if shape not in (count, (*count, X.columns)):
-            need = f"one per weight ({count[0]}), or a table of {count[0]} rows and {X.columns} columns"
+            need = f"one per weight ({count[0]}), or a table of {counted(count[0], 'row')} and {counted(X.columns, 'column')}"
             raise fail(who, f"lengthscales has shape {shape}", f"give {need}")
         check_positive(who, "lengthscales", self.lengthscales)
         check_positive(who, "weights", self.weights)

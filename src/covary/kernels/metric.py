@@ -11,6 +11,7 @@ import numpy as np
 
 from covary._checks import check_finite, check_positive, fail
 from covary._module import Mark, child
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits, marked
 from covary.kernels.distance import DIRECT_COLUMNS
@@ -69,7 +70,9 @@ class FactorMetric(AbstractKernel):
         if not self.kernel.traits.isotropic:
             raise fail(WHO, f"{self.kernel!r} is not isotropic", "give a kernel of the distance with one length-scale")
         if len(shape) != 2 or shape[0] != X.columns or not shape[1]:
-            raise fail(WHO, f"loadings has shape {shape} but X has {X.columns} columns", "give one row per column of X")
+            raise fail(
+                WHO, f"loadings has shape {shape} but X has {counted(X.columns, 'column')}", "give one row per column of X"
+            )
         check_finite(WHO, "loadings", np.asarray(self.loadings))
         if ell.shape not in ((), (X.columns,)):
             raise fail(WHO, f"lengthscale has shape {ell.shape}", "give one number or one per column")

@@ -20,6 +20,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._module import static
+from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import square_distance
@@ -272,7 +273,7 @@ class Network:
         x = np.asarray(as_inputs(X, "Network").x, np.float64)
         if x.shape[1] + 1 != self.inner.shape[2]:
             columns = self.inner.shape[2] - 1
-            raise fail("Network", f"X has {x.shape[1]} columns", f"give the {columns} the network was drawn for")
+            raise fail("Network", f"X has {counted(x.shape[1], 'column')}", f"give the {columns} the network was drawn for")
         tilde = np.column_stack([np.ones(len(x)), x])
         return np.stack([self.activation(tilde @ u.T) @ v for u, v in zip(self.inner, self.outer, strict=True)], axis=1)
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from covary._checks import check_finite, check_positive, fail
 from covary._module import child, static
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits, marked, number, with_mark
 from covary.kernels.distance import scaled_square
@@ -76,7 +77,7 @@ class SpectralMixture(AbstractKernel):
         for name in ("means", "scales"):
             shape = np.shape(getattr(self, name))
             if shape != (*count, X.columns) and (shape != count or X.columns > 1):
-                need = f"a table of {count[0]} rows (one per weight) and {X.columns} columns"
+                need = f"a table of {counted(count[0], 'row')} (one per weight) and {counted(X.columns, 'column')}"
                 raise fail(who, f"{name} has shape {shape}", f"give {need}")
         check_finite(who, "means", np.asarray(self.means))
         check_positive(who, "scales", self.scales)
@@ -222,7 +223,9 @@ class Periodised(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.Periodised"
         if X.columns > 1:
-            raise fail(who, f"X has {X.columns} columns but the kernel is defined on 1", "choose one with .on(column)")
+            raise fail(
+                who, f"X has {counted(X.columns, 'column')} but the kernel is defined on 1", "choose one with .on(column)"
+            )
         if not self.kernel.traits.stationary:
             raise fail(who, f"{self.kernel!r} is not stationary", "give a function of x − x'")
         if isinstance(self.terms, bool) or not isinstance(self.terms, int) or not 1 <= self.terms <= 1000:

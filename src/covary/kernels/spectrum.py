@@ -20,6 +20,7 @@ from scipy.linalg import eigh, solve_triangular
 
 from covary._checks import check_positive, fail
 from covary._module import without_marks
+from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel, Scaled, Sum
 from covary.kernels.isotropic import Bessel, SquaredExponentialMixture
@@ -139,7 +140,11 @@ def _(kernel: Bessel, s: np.ndarray) -> np.ndarray:
     """Uniform on the sphere |s| = 1/2πℓ for ν = D/2 − 1, which has no density; (1 − |2πℓs|²)^(ν − D/2) inside it beyond."""
     (u, volume), half, nu = _scaled(s, kernel.lengthscale), s.shape[1] / 2, float(kernel.order)
     if nu <= half - 1:
-        raise fail("spectral_density", f"{kernel!r} in {s.shape[1]} columns has all its power on a sphere", "raise the order")
+        raise fail(
+            "spectral_density",
+            f"{kernel!r} in {counted(s.shape[1], 'column')} has all its power on a sphere",
+            "raise the order",
+        )
     inside = 1 - (2 * np.pi * u) ** 2
     factor = (4 * np.pi) ** half * math.exp(special.gammaln(nu + 1) - special.gammaln(nu + 1 - half))
     with np.errstate(divide="ignore"):

@@ -16,6 +16,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._module import child, static
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import square_distance
@@ -36,7 +37,9 @@ def unit_vectors(x: Any) -> Any:
 
 def _check_places(who: str, X: Inputs) -> None:
     if X.columns != 2:
-        raise fail(who, f"X has {X.columns} columns", "give latitude and longitude in degrees, with .on(i, j) if need be")
+        raise fail(
+            who, f"X has {counted(X.columns, 'column')}", "give latitude and longitude in degrees, with .on(i, j) if need be"
+        )
     latitude = np.asarray(X.x)[:, 0]
     if (np.abs(latitude) > 90).any():
         row = int(np.argmax(np.abs(latitude) > 90))

@@ -19,6 +19,7 @@ import numpy as np
 from covary._checks import check_positive, fail
 from covary._module import STATIC, Module, child, static
 from covary._precision import cast, precision
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, Traits, marked, number, with_mark
 from covary.kernels.distance import DIRECT_COLUMNS, square_distance
@@ -208,7 +209,9 @@ class Invariant(AbstractKernel):
             raise fail(who, complaint, "give the matrices of a group, of shape (S, d, d)")
         if len(self.group[0]) != X.columns:
             size = len(self.group[0])
-            raise fail(who, f"the matrices are {size} by {size} but X has {X.columns} columns", "give d by d matrices")
+            raise fail(
+                who, f"the matrices are {size} by {size} but X has {counted(X.columns, 'column')}", "give d by d matrices"
+            )
         if self.form not in ("orbit", "printed"):
             raise fail(who, f"form is {self.form!r}", 'choose "orbit" or "printed"')
         if self.form == "printed":
@@ -289,7 +292,7 @@ class BasisFunctions(AbstractKernel):
         phi = evaluated(self, X)
         if phi.ndim != 2 or len(phi) != X.rows:
             who = "kernels.BasisFunctions"
-            raise fail(who, f"the function returns shape {phi.shape} for {X.rows} rows", "return (n, m)")
+            raise fail(who, f"the function returns shape {phi.shape} for {counted(X.rows, 'row')}", "return (n, m)")
         _check_weight("kernels.BasisFunctions", self.weight, phi.shape[1])
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
@@ -304,7 +307,7 @@ class BasisFunctions(AbstractKernel):
 
 def _check_weight(who: str, weight: Any, count: int) -> None:
     if np.shape(weight) not in ((), (count,)):
-        raise fail(who, f"weight has shape {np.shape(weight)} for {count} functions", "give one number or one each")
+        raise fail(who, f"weight has shape {np.shape(weight)} for {counted(count, 'function')}", "give one number or one each")
     check_positive(who, "weight", weight)
 
 
@@ -368,7 +371,7 @@ def check_centres(who: str, centres: Any, X: Inputs) -> None:
     """Refuse centres that are not points of X's columns."""
     shape = np.shape(centres)
     if len(shape) != 2 or shape[1] != X.columns:
-        raise fail(who, f"centres has shape {shape} but X has {X.columns} columns", "give one row per centre")
+        raise fail(who, f"centres has shape {shape} but X has {counted(X.columns, 'column')}", "give one row per centre")
 
 
 def _orders(value: Any) -> tuple[int, ...]:
@@ -427,7 +430,9 @@ class Additive(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who, d = "kernels.Additive", X.columns
         if not self.orders or len(set(self.orders)) < len(self.orders) or not 1 <= min(self.orders) <= max(self.orders) <= d:
-            raise fail(who, f"orders are {list(self.orders)} but X has {d} columns", f"give different orders from 1 to {d}")
+            raise fail(
+                who, f"orders are {list(self.orders)} but X has {counted(d, 'column')}", f"give different orders from 1 to {d}"
+            )
         if np.shape(self.weight) != (len(self.orders),):
             raise fail(who, f"weight has shape {np.shape(self.weight)}", f"give one per order: {len(self.orders)}")
         check_positive(who, "weight", self.weight)

@@ -19,6 +19,7 @@ import numpy as np
 
 from covary._checks import check_finite, fail
 from covary._module import Module, child, static
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits, together
 from covary.kernels.distance import scaled_square, square_distance
@@ -128,7 +129,11 @@ class FunctionField(Module):
         shapes = ((X.rows,), (X.rows, X.columns), (X.rows, X.columns, X.columns))
         if value.shape not in shapes:
             do = "return (n,), (n, d) or (n, d, d)"
-            raise fail(who, f"the field returns shape {value.shape} for {X.rows} rows and {X.columns} columns", do)
+            raise fail(
+                who,
+                f"the field returns shape {value.shape} for {counted(X.rows, 'row')} and {counted(X.columns, 'column')}",
+                do,
+            )
         check_finite(who, "the field", value)
 
     def __repr__(self) -> str:
@@ -419,7 +424,11 @@ class VaryingAmplitude(AbstractKernel):
         self.kernel.check(X)
         self.field.check("kernels.VaryingAmplitude", X)
         if (shape := evaluated(self.field, X).shape) != (X.rows,):
-            raise fail("kernels.VaryingAmplitude", f"the field has shape {shape} for {X.rows} rows", "give one number per row")
+            raise fail(
+                "kernels.VaryingAmplitude",
+                f"the field has shape {shape} for {counted(X.rows, 'row')}",
+                "give one number per row",
+            )
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
         return self.field.evaluate(X.x)[:, None] * self.kernel.block(X, Z) * self.field.evaluate(Z.x)[None, :]
@@ -475,7 +484,7 @@ class ChangePoint(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.ChangePoint"
         if isinstance(self.column, bool) or not isinstance(self.column, int) or not 0 <= self.column < X.columns:
-            raise fail(who, f"column is {self.column!r} but X has {X.columns} columns", "count columns from 0")
+            raise fail(who, f"column is {self.column!r} but X has {counted(X.columns, 'column')}", "count columns from 0")
         for name in ("at", "width"):
             if np.shape(getattr(self, name)) != ():
                 raise fail(who, f"{name} has shape {np.shape(getattr(self, name))}", "give one number")

@@ -12,6 +12,7 @@ import numpy as np
 
 from covary._checks import check_finite, fail
 from covary._module import Module, child, static
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.structure import evaluated, numbers, settled, written
@@ -78,7 +79,11 @@ class Warped(AbstractKernel):
         for name in ("centres", "beta"):
             shape = np.shape(getattr(self, name))
             if shape not in ((J,), (d, J)):
-                raise fail(who, f"{name} has shape {shape} for {J} centres and {d} columns", f"give ({J},) or ({d}, {J})")
+                raise fail(
+                    who,
+                    f"{name} has shape {shape} for {counted(J, 'centre')} and {counted(d, 'column')}",
+                    f"give ({J},) or ({d}, {J})",
+                )
         if np.shape(self.width) not in ((), (d,)) or not np.all(np.asarray(self.width) > 0):
             raise fail(who, f"width is {self.width}", "give one positive number or one per column")
         check_finite(who, "beta", np.asarray(self.beta))
@@ -153,7 +158,7 @@ class Mapped(AbstractKernel):
     def check(self, X: Inputs) -> None:
         u = evaluated(self, X)
         if u.ndim != 2 or len(u) != X.rows:
-            raise fail("kernels.Mapped", f"the map returns shape {u.shape} for {X.rows} rows", "return (n, e)")
+            raise fail("kernels.Mapped", f"the map returns shape {u.shape} for {counted(X.rows, 'row')}", "return (n, e)")
         check_finite("kernels.Mapped", "the mapped input", u)
         self.kernel.check(X.with_x(u))
 

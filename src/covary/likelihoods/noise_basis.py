@@ -12,6 +12,7 @@ from scipy import special
 
 from covary._checks import CovaryError, check_matrix, check_positive, fail
 from covary._module import static
+from covary._words import counted
 from covary.data import Data, as_inputs
 from covary.likelihoods.base import Moments
 from covary.likelihoods.gaussian import Gaussian
@@ -41,7 +42,11 @@ class Bumps:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         a = np.asarray(self.centres, x.dtype)
         if a.shape[1] != x.shape[1]:
-            raise fail("likelihoods.Bumps", f"the centres have {a.shape[1]} columns but X has {x.shape[1]}", "make them agree")
+            raise fail(
+                "likelihoods.Bumps",
+                f"the centres have {counted(a.shape[1], 'column')} but X has {x.shape[1]}",
+                "make them agree",
+            )
         w = np.asarray(self.width, x.dtype)
         scaled, centres = x / w, a / w
         square = sum((scaled[:, k, None] - centres[None, :, k]) ** 2 for k in range(x.shape[1]))

@@ -21,6 +21,7 @@ from scipy import linalg
 
 from covary._checks import fail
 from covary._module import Module, child, static
+from covary._words import counted
 from covary.data import Inputs
 from covary.means.functions import AbstractMean
 from covary.parameters import fixed, real
@@ -252,7 +253,11 @@ def _table(function: Any, x: np.ndarray) -> np.ndarray:
     """h(x) as a table, checked."""
     H = np.asarray(function(x), x.dtype)
     if H.ndim != 2 or H.shape[0] != len(x):
-        raise fail("means.Basis", f"the function gave shape {H.shape} for {len(x)} rows", "return one row for every row of x")
+        raise fail(
+            "means.Basis",
+            f"the function gave shape {H.shape} for {counted(len(x), 'row')}",
+            "return one row for every row of x",
+        )
     return H
 
 

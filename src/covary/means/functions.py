@@ -13,6 +13,7 @@ import numpy as np
 from covary._checks import fail
 from covary._module import Module, static, without_marks
 from covary._precision import cast
+from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.tiles import map_rows, pull_rows
 from covary.parameters import REAL, named, real
@@ -84,7 +85,7 @@ class Linear(AbstractMean):
         if np.shape(self.weight) not in ((), (X.columns,)):
             raise fail(
                 "means.Linear",
-                f"weight has shape {np.shape(self.weight)} but X has {X.columns} columns",
+                f"weight has shape {np.shape(self.weight)} but X has {counted(X.columns, 'column')}",
                 "give one number or one per column",
             )
 

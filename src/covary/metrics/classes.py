@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import check_finite, fail
+from covary._words import counted
 from covary.metrics.scores import _refuse
 
 
@@ -110,7 +111,9 @@ def errors_sd(count: float, n: int) -> float:
     (1.7, 7.4)
     """
     if not 0 <= count <= n or n == 0:
-        raise fail("metrics.errors_sd", f"count is {count} of {n} rows", "give a count from 0 to n, of 1 row or more")
+        raise fail(
+            "metrics.errors_sd", f"count is {count} of {counted(n, 'row')}", "give a count from 0 to n, of 1 row or more"
+        )
     return float(np.sqrt(count * (1 - count / n)))
 
 
@@ -121,8 +124,8 @@ def _rows(who: str, y: Any, p: Any, classes: Any) -> tuple[np.ndarray, np.ndarra
     """The column of each row's true class, probabilities (n, C), and the labels of the columns; checked."""
     p, y = _probabilities(who, p), _labels(who, "y", y)
     if len(y) != len(p):
-        raise fail(who, f"y has {len(y)} labels but p has {len(p)} rows", "give one label per row")
-    labels = _classes(who, classes, p.shape[1], f"p has {p.shape[1]} columns", y)
+        raise fail(who, f"y has {counted(len(y), 'label')} but p has {counted(len(p), 'row')}", "give one label per row")
+    labels = _classes(who, classes, p.shape[1], f"p has {counted(p.shape[1], 'column')}", y)
     return _codes(who, "y", y, labels), p, labels
 
 

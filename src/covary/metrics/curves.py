@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from covary._checks import fail
+from covary._words import counted
 from covary.metrics.classes import _baseline, _codes, _counts, _logs, _rows
 from covary.metrics.decades import _frame, _text
 from covary.metrics.scores import _level
@@ -37,7 +38,10 @@ class Reliability:
         return _frame({k: v for k, v in vars(self).items() if k not in ("label", "level")}, range(len(self.count)), "bin")
 
     def __repr__(self) -> str:
-        return _text(f"Reliability of p({self.label!r}), {self.count.sum()} rows, intervals at {self.level:g}", self.to_frame())
+        return _text(
+            f"Reliability of p({self.label!r}), {counted(int(self.count.sum()), 'row')}, intervals at {self.level:g}",
+            self.to_frame(),
+        )
 
 
 def reliability_curve(
@@ -106,7 +110,8 @@ class RejectCurve:
 
     def __repr__(self) -> str:
         few = np.unique(np.minimum(np.searchsorted(self.rejected, np.arange(10) / 10), len(self.rejected) - 1))
-        title = f"Error–reject curve of {self.accepted[0]} rows, {len(few)} of {len(self.rejected)} thresholds shown"
+        shown = f"{len(few)} of {counted(len(self.rejected), 'threshold')} shown"
+        title = f"Error–reject curve of {counted(int(self.accepted[0]), 'row')}, {shown}"
         return _text(title, self.to_frame().iloc[few])
 
 

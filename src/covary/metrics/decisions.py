@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import check_finite, fail
+from covary._words import counted
 from covary.metrics.classes import _classes, _codes, _labels, _probabilities, _sorted
 from covary.metrics.curves import _certainty
 from covary.metrics.decades import _frame, _text
@@ -42,7 +43,7 @@ def decide(p: Any, loss: Any = None, classes: Any = None, *, rejected: Any = Non
     who = "metrics.decide"
     p = _probabilities(who, p)
     size = p.shape[1]
-    labels = _classes(who, range(size) if classes is None else classes, size, f"p has {size} columns")
+    labels = _classes(who, range(size) if classes is None else classes, size, f"p has {counted(size, 'column')}")
     _other(who, rejected, labels)
     if loss is None:
         return _together(labels)[p.argmax(1)]
@@ -80,7 +81,7 @@ def empirical_risk(y: Any, decisions: Any, loss: Any = None, classes: Any = None
         table = 1.0 - np.eye(len(labels))
     else:
         table = _loss(who, loss)
-        labels = _classes(who, classes, len(table), f"loss has {len(table)} rows", y)
+        labels = _classes(who, classes, len(table), f"loss has {counted(len(table), 'row')}", y)
     _other(who, rejected, labels)
     if table.shape[1] == len(labels) and rejected in decisions:
         what = f"decisions is {rejected!r} at row {decisions.index(rejected)} but there is no loss of rejecting"
@@ -107,7 +108,7 @@ class Confusion:
 
     def __repr__(self) -> str:
         n = self.counts.sum() + self.rejected.sum()
-        return _text(f"Confusion of {n} rows: truth down, decision across", self.to_frame())
+        return _text(f"Confusion of {counted(n, 'row')}: truth down, decision across", self.to_frame())
 
 
 def confusion(y: Any, decisions: Any, *, classes: Any = None, rejected: Any = None) -> Confusion:

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.special import erf, ndtr, ndtri
 
 from covary._checks import check_finite, fail
+from covary._words import counted
 
 _LEVELS = np.arange(1, 20) / 20
 _FAR = 1e150  # standardised errors are cut here: their squares are floats
@@ -179,7 +180,7 @@ def _array(who: str, name: str, value: Any, *, like: np.ndarray | None = None, f
 def _refuse(who: str, bad: np.ndarray, what: str, do: str) -> None:
     if bad.any():
         where = ", column ".join(str(i) for i in np.argwhere(bad)[0])
-        raise fail(who, f"{what} at row {where} ({int(bad.sum())} such entries in all)", do)
+        raise fail(who, f"{what} at row {where} ({counted(int(bad.sum()), 'such entry', 'such entries')} in all)", do)
 
 
 def _positive(who: str, std: np.ndarray) -> np.ndarray:

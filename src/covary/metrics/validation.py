@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.metrics.classes import _counts, _labels, brier, error_rate, information, log_loss
 from covary.metrics.decades import _frame, _text
 from covary.metrics.decisions import _together
@@ -270,13 +271,15 @@ def _splits(
     y = _together(_labels(who, "y", y)) if classes else _array(who, "y", y)
     X = X if hasattr(X, "shape") else np.asarray(X)
     if X.shape[:1] != y.shape[:1]:
-        raise fail(who, f"X has shape {X.shape} but y has {len(y)} rows", "give one row of X per row of y")
+        raise fail(who, f"X has shape {X.shape} but y has {counted(len(y), 'row')}", "give one row of X per row of y")
     if int(cv) != cv or not 2 <= cv <= len(y) // 2:
-        raise fail(who, f"cv is {cv} for {len(y)} rows", "give a number of folds from 2 to half the rows")
+        raise fail(who, f"cv is {cv} for {counted(len(y), 'row')}", "give a number of folds from 2 to half the rows")
     if classes:
         label, least = min(Counter(y.tolist()).items(), key=lambda item: item[1])
         if least < cv:
-            raise fail(who, f"cv is {cv} but y is {label!r} in only {least} rows", "give fewer folds, or drop that class")
+            raise fail(
+                who, f"cv is {cv} but y is {label!r} in only {counted(least, 'row')}", "give fewer folds, or drop that class"
+            )
         return X, y, list(StratifiedKFold(int(cv), shuffle=True, random_state=random_state).split(y, y))
     splits = list(KFold(int(cv), shuffle=True, random_state=random_state).split(y))
     for i, (_, test) in enumerate(splits):

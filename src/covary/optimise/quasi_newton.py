@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from covary._words import counted
 from covary.optimise.base import Function, OutOfTime, Recorder, Result
 from covary.optimise.clock import Clock
 
@@ -39,7 +40,7 @@ def quasi_newton(
     """Minimise from x0 with a starting Hessian; returns the result and the Hessian as it stands at the end."""
     record = Recorder(function, deadline=deadline, note=note)
     x, H = np.clip(x0, lower, upper), positive_part(hessian)
-    status = f"stopped after {max_steps} evaluations"
+    status = f"stopped after {counted(max_steps, 'evaluation')}"
     try:
         value, gradient = record(x)
         if not np.isfinite(value):

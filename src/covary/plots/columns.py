@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns
@@ -20,7 +21,7 @@ CROWDED = 24  # letters of all categories together beyond which they are tilted
 def names_of(model: Any, columns: int, given: Sequence[Any] | None = None) -> list[str]:
     """The names of the input columns: those given, those seen in ``fit`` (with units), or x0, x1, ..."""
     if given is not None and len(given) != columns:
-        raise fail("plots", f"got {len(given)} names for {columns} input columns", "give one for each")
+        raise fail("plots", f"got {counted(len(given), 'name')} for {counted(columns, 'input column')}", "give one for each")
     read = getattr(model, "columns_", None)
     for names in (given, None if read is None else read.names, getattr(model, "feature_names_in_", None)):
         if names is not None and len(names) == columns:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.components import term_names, terms
 from covary.plots.style import COLOURS, GREEN, GREY, ORANGE, bare, ink, legend, one, title
 
@@ -50,7 +51,9 @@ def plot_history(learned: Any, ax: Any = None) -> Any:
         gap = np.clip(np.where(np.isfinite(value[on]), top - value[on], FAR), LEAST, FAR)
         colour = COLOURS[i % len(COLOURS)]
         ax.plot(number[on], gap, "o", color=colour, ms=4, alpha=0.8, mew=0)
-        ax.plot(number[on], np.minimum.accumulate(gap), color=colour, lw=1.4, drawstyle="steps-post", label=f"{level:,} rows")
+        ax.plot(
+            number[on], np.minimum.accumulate(gap), color=colour, lw=1.4, drawstyle="steps-post", label=counted(level, "row")
+        )
     first = int((rows == rows[0]).sum()) if len(rows) else 0
     begun = np.cumsum([start.steps for start in learned.restarts])[:-1]
     for at in begun[begun < first]:
@@ -58,7 +61,7 @@ def plot_history(learned: Any, ax: Any = None) -> Any:
     ax.set_yscale("log")
     ax.set_xlabel("evaluation")
     ax.set_ylabel("nats below the best")
-    title(ax, f"{len(rows)} evaluations, {learned.status}")
+    title(ax, f"{counted(len(rows), 'evaluation')}, {learned.status}")
     if len(set(rows.tolist())) > 1:
         legend(ax)
     bare(ax)
@@ -91,7 +94,7 @@ def plot_restarts(learned: Any, ax: Any = None) -> Any:
         colour = GREEN if x < 0.1 or joined else ORANGE
         ax.plot([0, x], [y, y], color=GREY, lw=0.8, zorder=1)
         ax.plot(x, y, "D" if colour == ORANGE else "o", color=colour, ms=6, zorder=2)
-        said = f"{start.steps} evaluations" if start.status == "converged" else f"{start.steps}, {start.status}"
+        said = counted(start.steps, "evaluation") if start.status == "converged" else f"{start.steps}, {start.status}"
         ax.text(1.02, y, said, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     ax.axvline(0.0, color=ink(), lw=0.9)
     ax.set_xscale("symlog", linthresh=1.0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError, fail
+from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel
 from covary.kernels.spectrum import spectral_density
@@ -134,7 +135,7 @@ def plot_kernel(
     kernel = _kernel(who, kernel)
     columns = columns or fewest_columns(who, kernel)
     if not 0 <= along < columns:
-        raise fail(who, f"along is {along} and the kernel has {columns} columns", "give one of them")
+        raise fail(who, f"along is {along} and the kernel has {counted(columns, 'column')}", "give one of them")
     stationary = kernel.traits.stationary
     low, high = reach(kernel, columns, along)
     if over is not None:
@@ -240,7 +241,7 @@ def plot_gram(model: Any, X: Any = None, ax: Any = None, *, sort: int | None = N
     if sort is None and inputs.columns == 1:
         sort = 0
     if sort is not None and not 0 <= sort < inputs.columns:
-        raise fail(who, f"sort is {sort} and there are {inputs.columns} columns", "give the number of a column")
+        raise fail(who, f"sort is {sort} and X has {counted(inputs.columns, 'column')}", "give the number of a column")
     order = np.arange(inputs.rows) if sort is None else np.argsort(np.asarray(inputs.x)[:, sort], kind="stable")
     order = order[:: max(1, -(-len(order) // MOST_ROWS))]
     rows = inputs.take(order)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from covary._checks import check_finite, check_positive, fail
+from covary._words import counted
 from covary.plots.held_out import HALF, left_out
 from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, legend, names_shown, one, thinned, title
 
@@ -163,7 +164,7 @@ def plot_residuals(
         z = (y - centre) / std
     at = centre if against is None else np.asarray(against, np.float64)
     if at.shape != z.shape:
-        raise fail(who, f"against has shape {at.shape} but there are {len(z)} rows", "give one number per row")
+        raise fail(who, f"against has shape {at.shape} for {counted(len(z), 'row')}", "give one number per row")
     ax = one(ax, (5.6, 3.6))
     shown = thinned(len(z))
     colours = np.where(np.abs(z[shown]) > HALF, ORANGE, BLUE)

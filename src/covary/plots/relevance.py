@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from covary._checks import CovaryError, fail
+from covary._words import counted
 from covary.gram.dense import DenseBound
 from covary.likelihoods.softmax import Softmax
 from covary.parameters import parameters
@@ -144,7 +145,9 @@ def plot_relevance(
         names, values, errors = relevance(names, **options)
     values = np.asarray(values, np.float64)
     if values.shape != (len(names),):
-        raise fail("plots.plot_relevance", f"got {len(names)} names and values of shape {values.shape}", "give one for each")
+        raise fail(
+            "plots.plot_relevance", f"got {counted(len(names), 'name')} and values of shape {values.shape}", "give one for each"
+        )
     order = np.argsort(-values, kind="stable")[:most]
     label = [str(names[i]) for i in order]
     bars = values[order]

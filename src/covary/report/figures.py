@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.data import Data
 from covary.diagnosis import Diagnosis, Foretold, Subject
 from covary.plots.calibration import plot_coverage, plot_pit, plot_reliability
@@ -132,7 +133,7 @@ def fit_figures(pictures: Pictures, estimator: Any, subject: Subject, scales: Sc
     for j, post in enumerate(singles(subject)[:MOST_OUTPUTS]):
         target = f"{subject.targets[j]}{_standardised(subject)}"
         if d == 1:
-            alt = f"{target} against {names[0]}: mean, 95 % bands and {post.data.rows} training rows."
+            alt = f"{target} against {names[0]}: mean, 95 % bands and {counted(post.data.rows, 'training row')}."
             said = f"{target}: mean with its 95 % band (dark), 95 % of new observations (light), and the rows learned from."
             out += attempt(
                 lambda post=post, alt=alt, said=said, target=target: pictures.one(
@@ -206,7 +207,7 @@ def prediction_figures(pictures: Pictures, subject: Subject, seen: Foretold) -> 
     for j, name in enumerate(subject.targets[:MOST_OUTPUTS]):
         y, mean, std = seen.y[:, j], seen.mean[:, j], seen.std[:, j]
         inside = 100 * float((np.abs(seen.pit[:, j] - 0.5) <= 0.475).mean())
-        alt = f"Predicted against observed {name}: {inside:.0f} % of {len(y)} rows lie inside their 95 % intervals."
+        alt = f"Predicted against observed {name}: {inside:.0f} % of {counted(len(y), 'row')} lie inside their 95 % intervals."
         caption = f"{name}: each row foretold {_how(seen)}, with its 95 % interval. On the dashed line the prediction is right."
         if subject.discrete:
             caption += " Intervals of whole numbers hold more than they say; rows are drawn a little to either side."
@@ -393,7 +394,7 @@ def learning_figures(pictures: Pictures, learned: Any) -> list[Figure]:
     out = attempt(
         lambda: pictures.one(
             lambda ax: plot_history(learned, ax),
-            f"Objective by evaluation: {len(learned.history)} evaluations, {learned.status}.",
+            f"Objective by evaluation: {counted(len(learned.history), 'evaluation')}, {learned.status}.",
             "How far below the best each evaluation was, in nats"
             + (", at each number of rows looked at." if len(learned.levels) > 1 else "."),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError, fail
+from covary._words import counted
 from covary._write import whole_file
 from covary.diagnosis import Diagnosis, Foretold, Subject, diagnose
 from covary.plots.columns import Scales
@@ -32,6 +34,7 @@ def write_report(
     y: Any = None,
     parameters: Any = (),
     title: str | None = None,
+    say: Callable[[str], str] = str,
 ) -> Path:
     """Write the report of a fit, whole or not at all.
 
@@ -50,14 +53,19 @@ def write_report(
         Rows of the table of hyperparameters: name, value, error and note each.
     title
         The page's heading.
+    say
+        Findings and advice in the words of whoever asked: the command says options where Python says arguments.
     """
     place = Path(path)
     if place.suffix.lower() not in (".html", ".htm"):
         raise fail("report", f"the file is called {place.name!r}", "give a name that ends with .html")
     if not place.parent.is_dir() or place.is_dir():
         raise fail("report", f"{str(path)!r} has no folder to be written to", "create the folder, or write elsewhere")
-    diagnosis = diagnose(subject, X, y)
-    text = render(context(estimator, subject, diagnosis, parameters=parameters, title=title))
+    found = diagnose(subject, X, y)
+    checks = [replace(check, sentence=say(check.sentence), advice=say(check.advice)) for check in found.checks]
+    values = context(estimator, subject, replace(found, checks=tuple(checks)), parameters=parameters, title=title)
+    values["facts"] = [(name, say(text) if name == "Method" else text) for name, text in values["facts"]]
+    text = render(values)
     with whole_file(place, "report") as handle:
         handle.write(text.encode())
     return place
@@ -235,14 +243,16 @@ def _notes(estimator: Any, subject: Subject, diagnosis: Diagnosis) -> list[str]:
             f"Rows that repeat each other are merged: {data.rows:,} different ones, counting as {data.weight.sum():,.0f}."
         )
     if seen is not None and seen.total != len(seen):
-        out.append(f"Predictions were held against {len(seen):,} of {seen.total:,} rows.")
+        out.append(f"Predictions were held against {len(seen):,} of {counted(seen.total, 'row')}.")
     if seen is not None and len(seen) > MOST:
         out.append(f"Figures show at most {MOST:,} of {len(seen):,} rows, drawn at random; the numbers are of all of them.")
     if seen is not None and seen.kind == "new rows":
-        out.append(f"Predictions are held against {len(seen):,} new rows, which were not learned from.")
+        out.append(
+            f"Predictions are held against {counted(len(seen), 'new row, which was', 'new rows, which were')} not learned from."
+        )
     if diagnosis.queries is not None and diagnosis.extrapolates is not None and (seen is None or seen.kind != "new rows"):
         k, m = int(diagnosis.extrapolates.sum()), len(diagnosis.queries)
-        out.append(f"{m:,} new rows were looked at: {k:,} lie beyond the data.")
+        out.append(f"{counted(m, 'new row was', 'new rows were')} looked at: {k:,} beyond the data.")
     columns = getattr(estimator, "columns_", None)
     if columns is not None and hasattr(columns, "facts"):
         out += [f"{text}." if name == "column" else f"{name[0].upper()}{name[1:]}: {text}." for name, text in columns.facts()]

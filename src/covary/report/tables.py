@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from covary._words import counted
 from covary.diagnosis import Foretold, Subject
 from covary.plots.columns import Scales
 from covary.report.words import LIKELIHOODS, beside, number
@@ -139,8 +140,10 @@ def fit_facts(estimator: Any, subject: Subject) -> list[tuple[str, str]]:
     out.append(("Jitter", f"{jitter:.1e}" if jitter else "none"))
     learned = part.learned_
     if learned is not None:
-        levels = " → ".join(f"{n:,}" for n in learned.levels)
-        out.append(("Learning", f"{learned.status}, {learned.steps} evaluations on {levels} rows, {learned.seconds:.1f} s"))
+        levels = " → ".join([*(f"{n:,}" for n in learned.levels[:-1]), counted(learned.levels[-1], "row")])
+        out.append(
+            ("Learning", f"{learned.status}, {counted(learned.steps, 'evaluation')} on {levels}, {learned.seconds:.1f} s")
+        )
     return out
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._words import counted
 from covary.components import term_names, terms
 from covary.diagnosis import Diagnosis, Foretold, Subject
 from covary.diagnosis.cautious import cautious, too_wide
@@ -154,7 +155,7 @@ def sentences(subject: Subject, diagnosis: Diagnosis, relevance: Any, method: An
 def _fitted(subject: Subject, relevance: Any, method: Any) -> str:
     data, d = subject.post.data, len(subject.columns)
     rows = data.rows if data.weight is None else float(data.weight.sum())
-    count = f"{rows:,.0f} row{'s' * (rows != 1)}"
+    count = counted(round(rows), "row")
     what = listed(list(subject.targets))
     if subject.classes is not None:
         what += f", one of {len(subject.classes)} classes ({listed([str(c) for c in subject.classes], 6)}),"

@@ -34,6 +34,7 @@ from covary._checks import NotPositiveDefinite, fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
+from covary._words import counted
 from covary.data import Data
 from covary.gram.base import AbstractGram, columns
 from covary.gram.dense import Dense
@@ -347,7 +348,11 @@ class KFold(_Objective):
     def rows(self, data: Data) -> list[np.ndarray]:
         """The rows of every fold."""
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 2 <= self.k <= data.rows:
-            raise fail("KFold", f"k is {self.k!r} for {data.rows} rows", "give a number of folds from 2 to the number of rows")
+            raise fail(
+                "KFold",
+                f"k is {self.k!r} for {counted(data.rows, 'row')}",
+                "give a number of folds from 2 to the number of rows",
+            )
         return [np.sort(f) for f in np.array_split(np.random.default_rng(self.seed).permutation(data.rows), self.k)]
 
     def _folds(self, data: Data) -> Any:

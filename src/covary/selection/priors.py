@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._words import counted
 from covary.data import Data
 from covary.distributions import AbstractDistribution, LogNormal, Uniform
 from covary.likelihoods.gaussian import Gaussian
@@ -39,7 +40,11 @@ class Priors:
         prior, size = self.by_path[path], slot.stop - slot.start
         each = list(prior) if isinstance(prior, list | tuple) else [prior] * size
         if len(each) != size:
-            raise fail("priors", f"{path} has {size} entries but {len(each)} priors", "give one, or one each")
+            raise fail(
+                "priors",
+                f"{path} has {counted(size, 'entry', 'entries')} but {counted(len(each), 'prior')}",
+                "give one, or one each",
+            )
         return each
 
     def box(self, packing: Packing) -> tuple[np.ndarray, np.ndarray]:
