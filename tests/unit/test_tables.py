@@ -180,6 +180,29 @@ def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: 
             kind(method=Committee(4, partition="kd_tree"), random_state=0).fit(source, target)
 
 
+@pytest.mark.parametrize("partition", ["kd_tree", "arrival"])
+@pytest.mark.parametrize("missing", ["impute", "drop"])
+def test_gaps_are_counted_in_the_whole_table_not_in_the_sample(
+    missing: str, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "SAMPLE", 100)
+    cells = frame(300)
+    cells.loc[::3, "a"], cells.loc[::5, "soil"], cells.loc[::2, "y"] = np.nan, None, np.nan
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=60)
+    method = Committee(3, rule="rbcm", partition=partition, folder=str(tmp_path / "rows"))
+    model = GPRegressor(KERNEL, noise=0.02, fixed=("*",), n_restarts=0, method=method, missing=missing, random_state=0)
+    model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "soil", "y"]), "y")
+    known = cells[cells["y"].notna()]
+    said = [words for title, words in model.columns_.facts() if title == "missing"]
+    if missing == "drop":
+        assert said == [f"{int(known[['a', 'soil']].isna().any(axis=1).sum())} rows left out for missing inputs"]
+    else:
+        assert [words.split(" given ")[0] for words in said] == ["a: 50 entries", "soil: 30 entries"]
+        assert known[["a", "soil"]].isna().sum().tolist() == [50, 30]
+    model.save(tmp_path / "m.covary")
+    assert covary.load(tmp_path / "m.covary").columns_ == model.columns_
+
+
 @pytest.mark.parametrize(("rows", "expected"), [(360, 4000), (20_000_000, 4000), (10**8, 20_000), (10**9, 64_000)])
 def test_groups_of_experts_grow_with_the_table(rows: int, expected: int) -> None:
     assert together(rows) == expected

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from covary._checks import CovaryError
 from covary.cli.columns import Roles, choose, numbers
 from covary.cli.crew import Crew
@@ -143,6 +141,5 @@ def complaint(error: CovaryError, data: str) -> tuple[str, bool]:
 def rows_of_experts(estimator: Any, target: str, rows: int) -> tuple[int, int, int]:
     """How many rows were learned from, left out for gaps, and without a target."""
     settled = estimator.posterior_.bound.settled
-    batches = ([] if settled.first is None else [settled.first]) + list(settled.batches)
-    learned, open_ = int(np.sum([sum(batch.rows) for batch in batches])), int(settled.left_out.get(target, 0))
+    learned, open_ = settled.rows, int(settled.left_out.get(target, 0))
     return learned, rows - learned - open_, open_

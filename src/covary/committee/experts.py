@@ -188,6 +188,12 @@ class Dealt:
         """How many experts have rows."""
         return sum(len(batch.experts) for batch in self.batches)
 
+    @property
+    def rows(self) -> int:
+        """How many rows were dealt out."""
+        every = self.batches if self.first is None else (self.first, *self.batches)
+        return sum(sum(batch.rows) for batch in every)
+
     def numbers(self) -> list[int]:
         """The experts that have rows."""
         return [number - self.shift for batch in self.batches for number in batch.experts]

@@ -41,11 +41,10 @@ class Reading:
         """Which rows count; and how many have a gap, by column, the target's under its own name."""
         observed = ~frame[self.target].isna().to_numpy(bool)  # an infinite one is no gap: it is refused
         keep, told = observed, {self.target: int((~observed).sum())}
-        if self.missing != "keep":
-            for name in self.inputs:
-                gaps = _gaps(frame[name])
-                told[name] = int((gaps & observed).sum())
-                keep = keep & ~gaps
+        for name in self.inputs:
+            gaps = _gaps(frame[name])
+            told[name] = int((gaps & observed).sum())
+            keep = keep if self.missing == "keep" else keep & ~gaps
         return keep, {name: n for name, n in told.items() if n}
 
     def numbers(self, frame: Frame, chunk: Chunk) -> np.ndarray:
@@ -152,8 +151,8 @@ class Batch:
 
 
 class Batches(list[Batch]):
-    """Batches in the order of their experts; ``left_out``, rows left out by the column that was missing there; ``empty``,
-    experts that got no rows and are in no batch."""
+    """Batches in the order of their experts; ``left_out``, how many rows have a gap by column (left out, unless gaps are
+    kept); ``empty``, experts that got no rows and are in no batch."""
 
     left_out: dict[str, int]
     empty: tuple[int, ...]

@@ -80,6 +80,10 @@ class Parquet:
             first: tuple[str, str] | None = None
             for file, kinds in zip(self.files, self._kinds, strict=True):
                 if name not in kinds:
+                    others = [Path(f).name for f, known in zip(self.files, self._kinds, strict=True) if name in known]
+                    if others:
+                        what = f"{Path(file).name!r} has no column {name!r}, which {others[0]!r} has"
+                        raise fail(who, what, "leave the column out, or write all files with it")
                     raise _missing(who, name, kinds, Path(file).name if len(self.files) > 1 else str(self.path))
                 kind = kinds[name]
                 if kind in ("several", "nested"):
