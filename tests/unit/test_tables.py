@@ -324,10 +324,21 @@ def test_rows_of_another_fit_in_the_same_folder_are_noticed(
             model.predict(frame(5, 1))
 
 
-def test_a_folder_that_cannot_be_is_said(table: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_is_said_before_the_search_begins(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the search has begun")
+
+    monkeypatch.setattr(settings, "start_on_sample", search)
     (tmp_path / "file").touch()
     with pytest.raises(CovaryError, match="for sorted rows cannot be made"):
         fitted(table, tmp_path / "file" / "rows")
+    monkeypatch.setattr("os.access", lambda *_: False)  # a worker that may not write there
+    with pytest.raises(CovaryError, match=r"cannot be written to from .*; give a folder on a disk that all workers share"):
+        fitted(table, tmp_path / "rows")
+    with pytest.raises(AssertionError, match="the search has begun"):  # nothing is sorted
+        fitted(table, None, rule="rbcm", partition="arrival")
 
 
 def test_a_table_that_changed_outside_the_sample_is_another_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -227,7 +227,7 @@ def _footer(file: str) -> tuple[list[Chunk], dict[str, str]]:
             about, schema = opened.metadata, opened.schema_arrow
     except (OSError, pa.ArrowException, ValueError) as error:
         why = getattr(error, "strerror", None) or "damaged, or no Parquet file"
-        raise fail("Parquet", f"{file!r} cannot be read ({why})", "write it again, or take it out of the folder") from None
+        raise fail("Parquet", f"{file!r} cannot be read ({why})", "write it again as Parquet, or leave it out") from None
     chunks = [Chunk(file, g, about.row_group(g).num_rows) for g in range(about.num_row_groups)]
     kinds: dict[str, str] = {}
     for field in schema:
