@@ -97,7 +97,11 @@ def _files(source: Any) -> tuple[str, ...]:
 
 @contextmanager
 def room(given: str | None, model: str) -> Iterator[str]:
-    """The folder for rows sorted by expert: the one that was given, or one beside the model; gone again if the fit fails."""
+    """The folder for rows sorted by expert: the one that was given, or one beside the model; gone again if the fit fails.
+
+    Once the model is written it needs the folder, whatever happens then: a report that cannot be drawn, Ctrl-C.
+    """
+    before = _file(model)
     folder = Path(f"{model}.rows" if given is None else given)
     new = not folder.exists()
     if folder.exists() and not folder.is_dir():
@@ -109,11 +113,20 @@ def room(given: str | None, model: str) -> Iterator[str]:
     try:
         yield str(folder)
     except BaseException:
-        if new:
+        if new and _file(model) == before:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     with suppress(OSError):
         folder.rmdir()  # as the data arrive nothing is sorted, and nothing is in it
+
+
+def _file(model: str) -> tuple[int, int] | None:
+    """What tells a model file from one that took its place; None if there is none."""
+    try:
+        about = Path(model).stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns
 
 
 def clear_others(estimator: Any) -> None:
