@@ -17,6 +17,7 @@ from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
 from covary.committee import Committee, Parquet, settings
 from covary.committee.experts import together
+from covary.committee.left_out import left_out
 from covary.estimators import streamed, tables
 from covary.files import BadFile
 
@@ -87,6 +88,42 @@ def test_a_loaded_model_predicts_the_same_to_the_last_bit(
     again.save(tmp_path / "again.covary")
     for one, other in zip(ask(model), ask(covary.load(tmp_path / "again.covary")), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])
+@pytest.mark.parametrize("rule", ["rbcm", "nearest"])
+def test_rows_on_disk_are_left_out_like_rows_at_hand(kind: Any, rule: str, table: Path, tmp_path: Path) -> None:
+    on_disk, cells = fitted(table, tmp_path / "rows", kind, rule=rule), frame()
+    target = "y" if kind is GPRegressor else "label"
+    at_hand = kind(**{**on_disk.get_params(deep=False), "method": Committee(4, rule=rule, partition="kd_tree")})
+    at_hand.fit(cells[["a", "b", "soil"]], cells[target])
+    (rows, said), (expected, other) = left_out(on_disk.posterior_), left_out(at_hand.posterior_)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_allclose(said.mean, other.mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(said.variance, other.variance, rtol=1e-6)
+    on_disk.save(tmp_path / "m.covary")
+    again = left_out(covary.load(tmp_path / "m.covary").posterior_)[1]
+    np.testing.assert_array_equal(again.mean, said.mean)
+
+
+def test_a_report_from_disk_does_not_judge_rows_by_themselves(tmp_path: Path) -> None:
+    """Rows of a rough function, of which each says much about itself: in sample the error bars would seem too wide."""
+    rng = np.random.default_rng(0)
+    x = np.tile(rng.uniform(0, 1, 300), 2)  # every input twice
+    cells = pd.DataFrame({"x": x, "y": np.sin(200 * x) + 0.5 * rng.normal(size=600)})
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=200)
+    method = Committee(4, partition="kd_tree", folder=str(tmp_path / "rows"))
+    model = GPRegressor("1.0 * Matern32(lengthscale=0.01)", noise=0.25, fixed=("*",), method=method, random_state=0)
+    model.fit(Parquet(tmp_path / "t.parquet"), "y")
+    foretold = model.diagnose().foretold
+    assert foretold is not None
+    assert foretold.kind == "leave-one-out"
+    bound = model.posterior_.bound
+    rows, said = left_out(model.posterior_)
+    shared = np.isin(model.posterior_.data.X.x[:, 0], bound.shared.X.x[:, 0])
+    assert 0 < shared.sum() < 200
+    np.testing.assert_array_equal(rows, np.flatnonzero(~shared))  # what all share cannot be left out
+    assert (said.variance > 1.2 * model.posterior_.latent(model.posterior_.data.X.take(rows)).variance).mean() > 0.9
 
 
 def test_rows_in_a_temporary_folder_are_not_saved(table: Path, tmp_path: Path) -> None:
