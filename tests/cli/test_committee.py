@@ -91,6 +91,25 @@ def test_the_folder_is_beside_the_model_and_gone_if_the_fit_fails(
     assert not list((tmp_path / "out").glob("c.covary*"))
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_rows_stay_with_a_model_that_was_written_before_an_interrupt(
+    before: bool, call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    if before:  # a model of rows in memory, which has no folder
+        table.to_csv("t.csv", index=False)
+        assert call("fit", "t.csv", "-t", "y", "--out", "m.covary", "-q", *HELD).exit_code == 0
+    monkeypatch.setattr("covary.cli.fit.relevance", stop)
+    command = ["fit", "t.parquet", "-t", "y", "--experts", 3, "--workers", 1, "--out", "m.covary", *HELD]
+    assert "m.covary had been written" in error(call(*command), 130)
+    assert np.isfinite(means("m.covary")).all()
+    monkeypatch.setattr("covary.cli.fit.save_model", stop)
+    assert "nothing was written" in error(call(*command[: -len(HELD) - 1], "n.covary", *HELD), 130)
+    assert not (tmp_path / "n.covary.rows").exists()
+
+
 def test_a_table_that_is_read_whole_is_parted_in_memory(call: Call, table: pd.DataFrame, tmp_path: Path) -> None:
     table.to_csv("t.csv", index=False)
     for data, out in (("t.csv", "csv.covary"), ("t.parquet", "one.covary"), ("parts", "parts.covary")):

@@ -201,7 +201,7 @@ def test_a_column_that_only_a_later_file_has_is_no_secret(tmp_path: Path) -> Non
     source = Parquet(tmp_path)
     assert source.names == ("a", "y", "z")
     source.check(["a", "y"], "predict")
-    with pytest.raises(CovaryError, match=r"'1\.parquet' has no column 'z'"):
+    with pytest.raises(CovaryError, match=r"'1\.parquet' has no column 'z', which '2\.parquet' has; leave the column out"):
         source.check(source.names, "fit")
     assert Parquet(tmp_path, columns=["a", "y"]).names == ("a", "y")
 

@@ -17,6 +17,7 @@ from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
 from covary.committee import Committee, Parquet, settings, shuffle
 from covary.committee.experts import together
+from covary.committee.left_out import left_out
 from covary.estimators import streamed, tables
 from covary.files import BadFile
 
@@ -87,6 +88,42 @@ def test_a_loaded_model_predicts_the_same_to_the_last_bit(
     again.save(tmp_path / "again.covary")
     for one, other in zip(ask(model), ask(covary.load(tmp_path / "again.covary")), strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])
+@pytest.mark.parametrize("rule", ["rbcm", "nearest"])
+def test_rows_on_disk_are_left_out_like_rows_at_hand(kind: Any, rule: str, table: Path, tmp_path: Path) -> None:
+    on_disk, cells = fitted(table, tmp_path / "rows", kind, rule=rule), frame()
+    target = "y" if kind is GPRegressor else "label"
+    at_hand = kind(**{**on_disk.get_params(deep=False), "method": Committee(4, rule=rule, partition="kd_tree")})
+    at_hand.fit(cells[["a", "b", "soil"]], cells[target])
+    (rows, said), (expected, other) = left_out(on_disk.posterior_), left_out(at_hand.posterior_)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_allclose(said.mean, other.mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(said.variance, other.variance, rtol=1e-6)
+    on_disk.save(tmp_path / "m.covary")
+    again = left_out(covary.load(tmp_path / "m.covary").posterior_)[1]
+    np.testing.assert_array_equal(again.mean, said.mean)
+
+
+def test_a_report_from_disk_does_not_judge_rows_by_themselves(tmp_path: Path) -> None:
+    """Rows of a rough function, of which each says much about itself: in sample the error bars would seem too wide."""
+    rng = np.random.default_rng(0)
+    x = np.tile(rng.uniform(0, 1, 300), 2)  # every input twice
+    cells = pd.DataFrame({"x": x, "y": np.sin(200 * x) + 0.5 * rng.normal(size=600)})
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=200)
+    method = Committee(4, partition="kd_tree", folder=str(tmp_path / "rows"))
+    model = GPRegressor("1.0 * Matern32(lengthscale=0.01)", noise=0.25, fixed=("*",), method=method, random_state=0)
+    model.fit(Parquet(tmp_path / "t.parquet"), "y")
+    foretold = model.diagnose().foretold
+    assert foretold is not None
+    assert foretold.kind == "leave-one-out"
+    bound = model.posterior_.bound
+    rows, said = left_out(model.posterior_)
+    shared = np.isin(model.posterior_.data.X.x[:, 0], bound.shared.X.x[:, 0])
+    assert 0 < shared.sum() < 200
+    np.testing.assert_array_equal(rows, np.flatnonzero(~shared))  # what all share cannot be left out
+    assert (said.variance > 1.2 * model.posterior_.latent(model.posterior_.data.X.take(rows)).variance).mean() > 0.9
 
 
 def test_rows_in_a_temporary_folder_are_not_saved(table: Path, tmp_path: Path) -> None:
@@ -199,6 +236,29 @@ def test_every_row_of_a_class_is_counted(rule: str, partition: str, tmp_path: Pa
     assert f"high ({expected[0]})" in str(model.summary())
     model.save(tmp_path / "m.covary")
     assert covary.load(tmp_path / "m.covary").class_count_.tolist() == expected
+
+
+@pytest.mark.parametrize("partition", ["kd_tree", "arrival"])
+@pytest.mark.parametrize("missing", ["impute", "drop"])
+def test_gaps_are_counted_in_the_whole_table_not_in_the_sample(
+    missing: str, partition: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "SAMPLE", 100)
+    cells = frame(300)
+    cells.loc[::3, "a"], cells.loc[::5, "soil"], cells.loc[::2, "y"] = np.nan, None, np.nan
+    cells.to_parquet(tmp_path / "t.parquet", row_group_size=60)
+    method = Committee(3, rule="rbcm", partition=partition, folder=str(tmp_path / "rows"))
+    model = GPRegressor(KERNEL, noise=0.02, fixed=("*",), n_restarts=0, method=method, missing=missing, random_state=0)
+    model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "soil", "y"]), "y")
+    known = cells[cells["y"].notna()]
+    said = [words for title, words in model.columns_.facts() if title == "missing"]
+    if missing == "drop":
+        assert said == [f"{int(known[['a', 'soil']].isna().any(axis=1).sum())} rows left out for missing inputs"]
+    else:
+        assert [words.split(" given ")[0] for words in said] == ["a: 50 entries", "soil: 30 entries"]
+        assert known[["a", "soil"]].isna().sum().tolist() == [50, 30]
+    model.save(tmp_path / "m.covary")
+    assert covary.load(tmp_path / "m.covary").columns_ == model.columns_
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(360, 4000), (20_000_000, 4000), (10**8, 20_000), (10**9, 64_000)])
@@ -383,10 +443,21 @@ def test_rows_of_another_fit_in_the_same_folder_are_noticed(
             model.predict(frame(5, 1))
 
 
-def test_a_folder_that_cannot_be_is_said(table: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_is_said_before_the_search_begins(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(*_: Any, **__: Any) -> Any:
+        raise AssertionError("the search has begun")
+
+    monkeypatch.setattr(settings, "start_on_sample", search)
     (tmp_path / "file").touch()
     with pytest.raises(CovaryError, match="for sorted rows cannot be made"):
         fitted(table, tmp_path / "file" / "rows")
+    monkeypatch.setattr("os.access", lambda *_: False)  # a worker that may not write there
+    with pytest.raises(CovaryError, match=r"cannot be written to from .*; give a folder on a disk that all workers share"):
+        fitted(table, tmp_path / "rows")
+    with pytest.raises(AssertionError, match="the search has begun"):  # nothing is sorted
+        fitted(table, None, rule="rbcm", partition="arrival")
 
 
 def test_a_table_that_changed_outside_the_sample_is_another_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

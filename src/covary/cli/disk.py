@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from covary._checks import CovaryError
 from covary._words import counted
 from covary.cli.columns import Roles, choose, numbers
@@ -100,7 +98,11 @@ def _files(source: Any) -> tuple[str, ...]:
 
 @contextmanager
 def room(given: str | None, model: str) -> Iterator[str]:
-    """The folder for rows sorted by expert: the one that was given, or one beside the model; gone again if the fit fails."""
+    """The folder for rows sorted by expert: the one that was given, or one beside the model; gone again if the fit fails.
+
+    Once the model is written it needs the folder, whatever happens then: a report that cannot be drawn, Ctrl-C.
+    """
+    before = _file(model)
     folder = Path(f"{model}.rows" if given is None else given)
     new = not folder.exists()
     if folder.exists() and not folder.is_dir():
@@ -112,11 +114,20 @@ def room(given: str | None, model: str) -> Iterator[str]:
     try:
         yield str(folder)
     except BaseException:
-        if new:
+        if new and _file(model) == before:
             shutil.rmtree(folder, ignore_errors=True)
         raise
     with suppress(OSError):
         folder.rmdir()  # as the data arrive nothing is sorted, and nothing is in it
+
+
+def _file(model: str) -> tuple[int, int] | None:
+    """What tells a model file from one that took its place; None if there is none."""
+    try:
+        about = Path(model).stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns
 
 
 def clear_others(estimator: Any) -> None:
@@ -144,6 +155,5 @@ def complaint(error: CovaryError, data: str) -> tuple[str, bool]:
 def rows_of_experts(estimator: Any, target: str, rows: int) -> tuple[int, int, int]:
     """How many rows were learned from, left out for gaps, and without a target."""
     settled = estimator.posterior_.bound.settled
-    batches = ([] if settled.first is None else [settled.first]) + list(settled.batches)
-    learned, open_ = int(np.sum([sum(batch.rows) for batch in batches])), int(settled.left_out.get(target, 0))
+    learned, open_ = settled.rows, int(settled.left_out.get(target, 0))
     return learned, rows - learned - open_, open_

@@ -225,30 +225,59 @@ def joints(seats: list[Seat], X: Inputs) -> list[np.ndarray]:
         return [seat.post.covariance(X) for seat in seats]
 
 
-def without(
-    seats: list[Seat], rule: AbstractRule, X: Inputs, owner: np.ndarray, place: np.ndarray, start: Any, asked: Asked
-) -> list[Any]:
-    """Of rows that are its own, what every expert says without having seen them, and by how much that changes the sums.
+def foretold(
+    seats: list[Seat],
+    rule: AbstractRule,
+    X: Inputs,
+    y: np.ndarray,
+    whose: tuple[np.ndarray, np.ndarray] | None,
+    start: Any,
+    asked: Asked,
+) -> tuple[Any, list[Any]]:
+    """What some experts say together of rows, and of those that are its own what each says without having seen them.
 
-    ``owner`` is the expert of every row of X, ``place`` the row's place among the expert's own; the answer for each expert is
-    (rows, mean, variance, opinion without, opinion with), for those of its rows about which it is asked.
+    ``whose`` tells the expert of every row of X, and the row's place among all that the expert has; None where nobody knows:
+    every expert then looks for them among its rows. The answer for each expert is (rows, mean, variance, opinion without,
+    opinion with), for those of its rows about which it is asked. A rule by which one expert answers needs no sums.
     """
+    total = None if rule.local else opinions(seats, rule, X, start, asked)
     out = []
     with one_thread():
         for seat in seats:
             about, first = asked.of(seat.number)
             about = np.arange(X.rows) if about is None else about
-            first = np.broadcast_to(first, len(about))[owner[about] == seat.number]
-            rows = about[owner[about] == seat.number]
+            if whose is None:
+                place = places(seat.post, X.take(about), y[about])
+            else:
+                place = np.where(whose[0][about] == seat.number, whose[1][about], -1)
+            own = place >= 0
+            first, rows, place = np.broadcast_to(first, len(about))[own], about[own], place[own]
             if not len(rows):
                 continue
             post, here = seat.post, X.take(rows)
             left = left_alone(post)
-            alone = Spread(left.mean[place[rows]], left.variance[place[rows]])
-            own = prior(post.model, here) if start is None else Spread(start.mean[rows], start.variance[rows])
-            opinions = rule.opinion(alone, own, first), rule.opinion(post.latent(here), own, first)
-            out.append((rows, alone.mean, alone.variance, *opinions))
-    return out
+            alone = Spread(left.mean[place], left.variance[place])
+            before = prior(post.model, here) if start is None else Spread(start.mean[rows], start.variance[rows])
+            both = rule.opinion(alone, before, first), rule.opinion(post.latent(here), before, first)
+            out.append((rows, alone.mean, alone.variance, *both))
+    return total, out
+
+
+def places(post: Posterior, X: Inputs, y: np.ndarray) -> np.ndarray:
+    """Where each row of X and y is among those of an expert; -1 where it is not.
+
+    Under Gaussian noise rows with equal inputs are one, whatever their y.
+    """
+    data = post.data
+    known = {row: i for i, row in enumerate(_bytes(data.X.x, None if post.factor.observed else data.y))}
+    return np.array([known.get(row, -1) for row in _bytes(X.x, None if post.factor.observed else y)], np.int64)
+
+
+def _bytes(x: Any, y: Any) -> list[bytes]:
+    """Every row as it stands in memory, with one zero."""
+    x = np.asarray(x, np.float64)
+    both = x if y is None else np.column_stack([x, np.asarray(y, np.float64)])
+    return [row.tobytes() for row in both + 0.0]
 
 
 def left_alone(post: Posterior) -> Spread:

@@ -116,9 +116,11 @@ class Table:
         what = splitter, self.source.names, self.target, self.missing, self.encode, self.label, self.source.state()
         return hashlib.sha256(pickle.dumps(what)).hexdigest()[:32]
 
-    def survey(self, executor: Any, experts: int, note: Any = None) -> None:
-        """Look at all rows once, for gaps, strange values and too few of them: quick beside what follows, and before it."""
-        survey(executor, self.source, experts=experts, note=note, **self._reading)
+    def survey(self, executor: Any, kind: str, experts: int, note: Any = None) -> None:
+        """Look at all rows once, for gaps, strange values, too few of them, and for the folder of a partition that sorts them:
+        quick beside what follows, and before it."""
+        folder = None if kind == "arrival" else self.folder
+        survey(executor, self.source, experts=experts, folder=folder, note=note, **self._reading)
 
     def deal(
         self,
@@ -201,6 +203,12 @@ class Dealt:
     def count(self) -> int:
         """How many experts have rows."""
         return sum(len(batch.experts) for batch in self.batches)
+
+    @property
+    def rows(self) -> int:
+        """How many rows were dealt out."""
+        every = self.batches if self.first is None else (self.first, *self.batches)
+        return sum(sum(batch.rows) for batch in every)
 
     def numbers(self) -> list[int]:
         """The experts that have rows."""

@@ -2,7 +2,8 @@
 
 A row is known to one expert alone. What that expert says of it without having seen it (R&W, eq. 5.12) takes the place of what
 it says, and all the others say what they say: the sums of the committee lose one part and gain another. Rows that all experts
-share cannot be left out like this.
+share cannot be left out like this. Where the rows are on disk, those of the sample at hand are left out, and each expert finds
+its own among them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covary.committee.expert import without
+from covary.committee.expert import foretold, places
 from covary.committee.rules import Sums
 from covary.prediction import Spread
 
@@ -24,7 +25,7 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
     Parameters
     ----------
     posterior
-        Of a committee whose rows are at hand, with one latent function.
+        Of a committee, with one latent function.
     most
         How many rows at most.
     key
@@ -41,26 +42,40 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
     (60, True)
     """
     bound, data = posterior.bound, posterior.data
-    owners = np.full(data.rows, -1)
-    places = np.zeros(data.rows, np.int64)
-    for number, own in enumerate(bound.settled.rows):
-        owners[own], places[own] = number, np.arange(len(own))
-    rows = np.random.default_rng(key).permutation(np.flatnonzero(owners >= 0))[:most]
-    rows = np.sort(rows)
-    X = data.X.take(rows)
+    whose = None if bound.elsewhere else _whose(bound, data.rows)
+    if whose is not None:
+        own = whose[0] >= 0
+    elif bound.common is None:
+        own = np.ones(data.rows, bool)
+    else:
+        own = places(bound.common, data.X, data.y) < 0
+    rows = np.sort(np.random.default_rng(key).permutation(np.flatnonzero(own))[:most])
+    X, y = data.X.take(rows), data.y[rows]
     start = None if bound.common is None else bound.common.latent(X)
     asked = bound.asked(X)
-    total = None if bound.rule.local else bound.opinions(X)
-    mean, variance = np.empty(len(rows)), np.empty(len(rows))
+    known = None if whose is None else (whose[0][rows], whose[1][rows])
+    found = bound.ask(foretold, bound.rule, X, y, known, start, asked, wanted=asked.wanted)
+    total: Any = None
+    for sums, _ in found:
+        total = sums if total is None else total + sums
+    mean, variance = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
     if total is not None:  # holds as it is where the expert that knows the row is not asked about it
         every = bound.rule.verdict(total)
         mean, variance = every.mean, every.variance
-    shared = 0 if bound.shared is None else bound.shared.rows  # they stand before an expert's own
-    for group in bound.ask(without, bound.rule, X, owners[rows], shared + places[rows], start, asked):
+    for _, group in found:
         for mine, alone, spread, new, old in group:
             said = Spread(alone, spread) if total is None else _exchanged(bound.rule, total, mine, new, old)
             mean[mine], variance[mine] = said.mean, said.variance
     return rows, Spread(mean, variance)
+
+
+def _whose(bound: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of rows at hand: the expert of each (-1 where all share it), and its place among the expert's rows."""
+    owners, place = np.full(count, -1), np.zeros(count, np.int64)
+    shared = 0 if bound.shared is None else bound.shared.rows  # they stand before an expert's own
+    for number, own in enumerate(bound.settled.rows):
+        owners[own], place[own] = number, shared + np.arange(len(own))
+    return owners, place
 
 
 def _exchanged(rule: Any, total: Sums, mine: np.ndarray, new: Sums, old: Sums) -> Spread:

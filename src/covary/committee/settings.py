@@ -204,7 +204,7 @@ class Committee(AbstractGram):
         ledger, journal = ledger_of(checkpoint, *arrays, model, inference, settings, files, key)
         n = data.rows if self.table is None else self.table.rows
         if self.table is not None:
-            self.table.survey(as_executor(self.executor), self.count(n), counting("looking at rows"))
+            self.table.survey(as_executor(self.executor), self.partition, self.count(n), counting("looking at rows"))
         enough = int(np.clip(n / self.count(n), FEWEST, SAMPLE))  # as many as an expert has
         rows = np.sort(np.random.default_rng(key).permutation(data.rows)[:enough])
         common = {"inference": inference, "priors": priors, "max_time": max_time, "key": key}

@@ -9,6 +9,7 @@ expert stand in the order of the table, whoever read them and when.
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -51,11 +52,10 @@ class Reading:
         """Which rows count; and how many have a gap, by column, the target's under its own name."""
         observed = ~frame[self.target].isna().to_numpy(bool)
         keep, told = observed, {self.target: int((~observed).sum())}
-        if self.missing != "keep":
-            for name in self.inputs:
-                gaps = frame[name].isna().to_numpy(bool)
-                told[name] = int((gaps & observed).sum())
-                keep = keep & ~gaps
+        for name in self.inputs:
+            gaps = frame[name].isna().to_numpy(bool)
+            told[name] = int((gaps & observed).sum())
+            keep = keep if self.missing == "keep" else keep & ~gaps
         return keep, {name: n for name, n in told.items() if n}
 
     def numbers(self, frame: Frame, chunk: Chunk) -> np.ndarray:
@@ -176,8 +176,8 @@ class Batch:
 
 
 class Batches(list[Batch]):
-    """Batches in the order of their experts; ``left_out``, rows left out by the column that was missing there; ``classes``,
-    rows of each class by its number; ``empty``, experts that got no rows and are in no batch."""
+    """Batches in the order of their experts; ``left_out``, how many rows have a gap by column (left out, unless gaps are
+    kept); ``classes``, rows of each class by its number; ``empty``, experts that got no rows and are in no batch."""
 
     left_out: dict[str, int]
     classes: dict[int, int]
@@ -242,12 +242,7 @@ def spread(
     if splitter is None:
         told = executor.map(_count, pieces, reading, note=note)
     else:
-        place = Path(folder).resolve()
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            what = f"the folder {str(folder)!r} for sorted rows cannot be made ({error.strerror})"
-            raise fail("fit", what, "choose another place") from None
+        place = _made(folder)
         told = executor.map(_sort, pieces, reading, splitter, experts, str(place), mark, note=note)
     left_out = _gaps_in_all(told, reading, source.rows)
     _enough(experts, sum(t.rows for t in told))
@@ -268,14 +263,19 @@ def survey(
     target: str,
     encode: Encode,
     experts: int,
+    folder: Any = None,
     missing: str = "refuse",
     label: Callable[[Any], np.ndarray] | None = None,
     note: Callable[[int, int], Any] | None = None,
 ) -> None:
-    """Look at every row of a table, so that what :func:`spread` would refuse is refused before other work begins."""
+    """Look at every row of a table, so that what :func:`spread` would refuse is refused before other work begins.
+
+    So is a ``folder`` for sorted rows that cannot be made, or that a worker does not reach; None where nothing is sorted.
+    """
     reading = _reading(source, target, encode, missing, label)
     _enough(experts, source.rows)
-    told = executor.map(_look, list(enumerate(source.chunks)), reading, note=note)
+    place = None if folder is None else str(_made(folder))
+    told = executor.map(_look, list(enumerate(source.chunks)), reading, place, note=note)
     _gaps_in_all(told, reading, source.rows)
     _enough(experts, sum(t.rows for t in told))
 
@@ -316,6 +316,17 @@ def refuse_known_gaps(source: Parquet, inputs: Sequence[str], target: str) -> No
     told = source.empty([*inputs, target])
     if not told[target]:  # a gap beside a missing target does not count
         _refuse({name: n for name, n in told.items() if n}, source.rows)
+
+
+def _made(folder: Any) -> Path:
+    """The folder for sorted rows, made if it is not there."""
+    place = Path(folder).resolve()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"the folder {str(folder)!r} for sorted rows cannot be made ({error.strerror})"
+        raise fail("fit", what, "choose another place") from None
+    return place
 
 
 def _enough(experts: int, rows: int) -> None:
@@ -371,9 +382,11 @@ def _count(piece: tuple[int, Chunk], reading: Reading) -> Told:
     return Told(int(keep.sum()), gaps, reading.classes(codes))
 
 
-def _look(piece: tuple[int, Chunk], reading: Reading) -> Told:
-    """The same without the classes, and whether these rows can be encoded."""
+def _look(piece: tuple[int, Chunk], reading: Reading, folder: str | None) -> Told:
+    """The same without the classes, and whether these rows can be encoded, and written where they will be."""
     chunk = piece[1]
+    if folder is not None:
+        _reached(folder)
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if keep.any():
@@ -390,8 +403,7 @@ def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: in
     keep, gaps = reading.usable(frame)
     if reading.missing == "refuse" and gaps.keys() - {reading.target}:
         return Told(0, gaps, {})  # the whole will be refused, with what the others find
-    if not Path(folder).is_dir():
-        raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
+    _reached(folder)
     numbers = reading.numbers(frame[keep], chunk) if keep.any() else np.empty((0, 0))
     owner = np.asarray(splitter.assign(numbers[:, :-1], number), np.int64) if len(numbers) else np.empty(0, np.int64)
     if len(owner) != len(numbers) or (len(owner) and not 0 <= owner.min() <= owner.max() < experts):
@@ -428,6 +440,14 @@ def _sizes(files: range, folder: str, experts: int) -> np.ndarray:
 
 
 SHARED = "give a folder on a disk that all workers share"
+
+
+def _reached(folder: str) -> None:
+    """Refuse a folder that is not there for this worker, or in which it must not write."""
+    if not Path(folder).is_dir():
+        raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise fail("fit", f"the folder {folder!r} cannot be written to from {socket.gethostname()}", SHARED)
 
 
 def _place(folder: str, number: int) -> Path:

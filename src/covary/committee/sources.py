@@ -81,6 +81,10 @@ class Parquet:
             first: tuple[str, str] | None = None
             for file, kinds in zip(self.files, self._kinds, strict=True):
                 if name not in kinds:
+                    others = [Path(f).name for f, known in zip(self.files, self._kinds, strict=True) if name in known]
+                    if others:
+                        what = f"{Path(file).name!r} has no column {name!r}, which {others[0]!r} has"
+                        raise fail(who, what, "leave the column out, or write all files with it")
                     raise _missing(who, name, kinds, Path(file).name if len(self.files) > 1 else str(self.path))
                 kind = kinds[name]
                 if kind in ("several", "nested"):
@@ -224,7 +228,7 @@ def _footer(file: str) -> tuple[list[Chunk], dict[str, str]]:
             about, schema = opened.metadata, opened.schema_arrow
     except (OSError, pa.ArrowException, ValueError) as error:
         why = getattr(error, "strerror", None) or "damaged, or no Parquet file"
-        raise fail("Parquet", f"{file!r} cannot be read ({why})", "write it again, or take it out of the folder") from None
+        raise fail("Parquet", f"{file!r} cannot be read ({why})", "write it again as Parquet, or leave it out") from None
     chunks = [Chunk(file, g, about.row_group(g).num_rows) for g in range(about.num_row_groups)]
     kinds: dict[str, str] = {}
     for field in schema:

@@ -80,7 +80,7 @@ def left_out(post: Any) -> Latent:
 def _of_committee(post: Any) -> Latent:
     """Some rows without themselves; where experts cannot leave one out, with it."""
     data, likelihood = post.data, post.model.likelihood
-    if likelihood.latents == 1 and not post.bound.elsewhere and data.y.ndim == 1:
+    if likelihood.latents == 1 and data.y.ndim == 1:
         rows, said = committee_left_out(post)
         mean, variance, sound = np.zeros(data.rows), np.ones(data.rows), np.zeros(data.rows, bool)
         known = np.isfinite(said.mean) & (said.variance > 0)

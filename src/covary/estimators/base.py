@@ -205,6 +205,10 @@ class GPEstimator(Assessed, BaseEstimator):
             model = self.learned_
         self.model_ = getattr(model, "model", model)
         self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
+        if table is not None:  # the columns were learned from a sample
+            settled = self.posterior_.bound.settled
+            dropped = table.rows - settled.rows - settled.left_out.get(table.target, 0)
+            self.columns_ = self.columns_.counted(settled.left_out, dropped)
 
     def _short(self, start: Model, data: Data, choice: Choice) -> list[Model]:
         """A start with a short length-scale, on one input or along dates: beside others, and of classes beside the only one."""

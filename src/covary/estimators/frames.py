@@ -194,6 +194,11 @@ class Columns:
             each.append(column if gaps is None else dataclasses.replace(column, missing=column.missing + int(gaps.sum())))
         return dataclasses.replace(self, each=tuple(each), dropped=self.dropped + int(mapped.gone.sum()))
 
+    def counted(self, gaps: dict[str, int], dropped: int) -> Columns:
+        """The same with the gaps of a whole table, of which these columns were learned from a sample."""
+        each = tuple(dataclasses.replace(column, missing=gaps.get(column.name, 0)) for column in self.each)
+        return dataclasses.replace(self, each=each, dropped=dropped)
+
     # words ---------------------------------------------------------------------------------------------------------
     def facts(self) -> list[tuple[str, str]]:
         """What the summary says of the columns: those that are no plain numbers, missing entries, seasons."""

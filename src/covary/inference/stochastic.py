@@ -143,7 +143,9 @@ class Training:
             return sums.bound(float(model.likelihood.variance)) + self.preferred(model)
 
         ends = max(self.lower[at], x[at] - REACH), min(self.upper[at], x[at] + REACH)
-        found = optimize.minimize_scalar(lambda level: -value(level), bounds=ends, method="bounded", options={"xatol": FINE})
+        found: Any = optimize.minimize_scalar(
+            lambda level: -value(level), bounds=ends, method="bounded", options={"xatol": FINE}
+        )
         return with_entry(x, at, found.x) if -found.fun > value(float(x[at])) else x
 
     def preferred(self, model: Any) -> float:

@@ -142,10 +142,10 @@ class BayesianLinear:
         with np.errstate(divide="ignore"):
             values = [profile(t)[0] for t in grid]
         i = int(np.clip(np.argmin(values), 1, len(grid) - 2))
-        found = optimize.minimize_scalar(
+        found: Any = optimize.minimize_scalar(
             lambda t: profile(t)[0], bounds=(grid[i - 1], grid[i + 1]), method="bounded", options={"xatol": 1e-10}
         )
-        noise = profile(float(found.x))[1]  # type: ignore[union-attr]
+        noise = profile(float(found.x))[1]
         scale = noise / np.exp(float(found.x))
         return replace(self, prior_covariance=np.asarray(self.prior_covariance) * scale, noise_variance=noise)
 
