@@ -419,6 +419,18 @@ def test_the_noise_at_the_end_is_the_best_one() -> None:
     assert float(both.likelihood.variance) == float(both.kernel.variance)
 
 
+@pytest.mark.parametrize("noise", [1e-2, 1e-8])
+def test_sums_tell_almost_no_noise_from_none(noise: float) -> None:
+    """A smooth function seen without noise: sums of squares nearly cancel, and the bound still has its digits."""
+    x = np.random.default_rng(0).uniform(-1, 1, (1000, 1))
+    data = Data(x, np.sin(3 * x[:, 0]))
+    model = Model(GP(1.0 * SquaredExponential(lengthscale=[1.0])), likelihood=Gaussian(noise))
+    found = SVGP(256, steps=5).train(Packing(model), None, data, LowRank(np.linspace(-1, 1, 12)[:, None]))
+    assert float(found.model.likelihood.variance) < 1e-7
+    again = log_evidence(found.model, data, inference=SVGP(), gram=LowRank(found.Z))
+    assert found.value == pytest.approx(again, rel=1e-5)
+
+
 def test_time_is_kept_for_the_visit_of_all_rows() -> None:
     training = stochastic.Training(SVGP(100), Packing(start(Gaussian(0.3))), None, Data(X, Y), LowRank(Z), 0, None, True)
     assert training.given(10.0) == 10.0  # nothing is known of it yet
