@@ -24,7 +24,8 @@ from covary._pieces import Held, Note, Pieces
 class Serial:
     """One after another in this process.
 
-    Good for small problems, for debugging, and as what other executors must agree with to the last bit.
+    Good for small problems, for debugging, and as what other executors must agree with to the last bit (with as many threads
+    of XLA).
 
     Examples
     --------

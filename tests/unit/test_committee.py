@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import signal
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -431,3 +432,18 @@ def test_what_a_committee_cannot_say() -> None:
         post.factor.diag_inverse()
     joint = condition(post.model, post.data, gram=Committee(3, rule="bcm"))
     assert joint.sample(NEW[:4], 3, key=0).shape == (3, 4)
+
+
+def test_several_ends_of_the_search_are_compared_on_the_sample() -> None:
+    """The search begins on fewer rows than the committee has: its experts' rows are not among them."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2, 2, (900, 1))
+    model = GPRegressor("Matern52()", method=Committee(3), n_restarts=1, priors=None, random_state=0)
+    model.fit(x, np.sin(3 * x[:, 0]) + 0.3 * rng.normal(size=900))
+    learned: Any = model.learned_
+    assert learned.objective.data.rows < 900
+    packing, (first, *_) = learned.objective.packing, learned.restarts
+    far = replace(first, model=packing.unpack(packing.pack(first.model) + 2.0))
+    model.learned_ = replace(learned, restarts=(first, far))
+    assert model.diagnose()["peaks"].sentence == "2 starts of the search found no second explanation as good."
+    assert "combined by grbcm" in str(model.summary())

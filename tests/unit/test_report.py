@@ -21,6 +21,7 @@ from covary._checks import CovaryError
 from covary.cli.doors import BadData, BadUsage, Run
 from covary.cli.model_file import save_model
 from covary.cli.report import run_report
+from covary.committee import Committee
 from covary.report.words import kernel_words, listed, number
 
 mpl.use("Agg")
@@ -372,3 +373,25 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     other[["dose"]].to_csv(tmp_path / "half.csv", index=False)
     with pytest.raises(BadData, match="no column 'age'"):
         run_report(run, str(tmp_path / "m.covary"), data=str(tmp_path / "half.csv"), out=str(tmp_path / "r.html"), **options)
+
+
+@pytest.mark.parametrize(("rule", "banded"), [("bcm", True), ("grbcm", False)])
+def test_a_committee_says_who_it_is_and_claims_no_band_that_it_has_not(rule: str, banded: bool, tmp_path: Path) -> None:
+    x, y, _ = table()
+    frame = x.set_axis(["a", "b"], axis=1)
+    model = GPRegressor("Matern52()", fixed="*", noise=0.1, method=Committee(3, rule=rule)).fit(frame, y)
+    page = sound(model.report(tmp_path / "r.html")).source.replace("\u00a0", " ")
+    assert ("with 95 % of the averaged function" in page) == banded
+    assert (" with a 95 % band" in page) == banded
+    said = f"3, parted by kmeans, combined by {rule}; all are asked about a new row"
+    assert said in page
+    assert said in str(model.summary())
+    again: Any = GPRegressor("Matern52()", fixed="*", noise=0.1)
+    again.set_params(method=Committee(5, rule="nearest", partition="column:b")).fit(
+        frame.assign(b=np.arange(len(frame)) % 5), y
+    )
+    assert "parted by column b, combined by nearest; that of its part is asked about a new row" in str(again.summary())
+    again.save(tmp_path / "m.covary")
+    assert str(covary.load(tmp_path / "m.covary").summary()) == str(again.summary())
+    again.set_params(method=Committee(4, rule="rbcm", nearest=2), kernel="Matern52()", fixed="*").fit(frame, y)
+    assert "4, parted by kmeans, combined by rbcm; the 2 nearest are asked about a new row" in str(again.summary())

@@ -116,6 +116,16 @@ class CommitteeBound(AbstractBound):
         """How many experts there are, the common one included."""
         return self.held.experts + (self.shared is not None)
 
+    def told(self, partition: str, names: Any) -> str:
+        """How many experts there are, how rows were parted and experts are combined, who is asked; ``names`` of the columns."""
+        kind, _, column = partition.partition(":")
+        if column:
+            kind = f"column {column if names is None or not column.isdigit() else names[int(column)]}"
+        who = "that of its part is" if self.rule.local else f"the {self.nearest} nearest are" if self.some else "all are"
+        own = ", each with hyperparameters of its own" if isinstance(self.models, dict) else ""
+        rule = type(self.rule).__name__.lower()
+        return f"{self.experts:,}, parted by {kind}, combined by {rule}; {who} asked about a new row{own}"
+
     def on(self, executor: Any) -> CommitteeBound:
         """The same experts, worked on by somebody else."""
         other = copy(self)
@@ -204,13 +214,8 @@ class CommitteeBound(AbstractBound):
             mean[rows], variance[rows] = means, variances
         return Spread(mean, variance)
 
-    def joint(self, factor: Any, X: Inputs) -> np.ndarray:
-        """The joint covariance at new inputs, by the rules that have one (R&W, eq. 8.30).
-
-        The rule is applied to the experts' covariances of all inputs together, and the inverse of a sum of matrices has another
-        diagonal than the inverses of the sums of their diagonals: variances input by input (:meth:`conditional`) are its
-        diagonal where one input is asked for, where one expert speaks, and where the inputs have nothing to do with each other.
-        """
+    def check_joint(self) -> None:
+        """Refuse rules and settings that say nothing of several inputs jointly."""
         if self.some:
             what = "different experts are asked about different inputs, and say nothing of several inputs jointly"
             raise fail("Committee", what, "use nearest=None, or ask for variances")
@@ -220,6 +225,15 @@ class CommitteeBound(AbstractBound):
             what = "experts with hyperparameters of their own have no common prior"
             what = what if simple else f"{name} says nothing of several inputs jointly"
             raise fail("Committee", what, "use rule='bcm' with shared hyperparameters, or ask for variances")
+
+    def joint(self, factor: Any, X: Inputs) -> np.ndarray:
+        """The joint covariance at new inputs, by the rules that have one (R&W, eq. 8.30).
+
+        The rule is applied to the experts' covariances of all inputs together, and the inverse of a sum of matrices has another
+        diagonal than the inverses of the sums of their diagonals: variances input by input (:meth:`conditional`) are its
+        diagonal where one input is asked for, where one expert speaks, and where the inputs have nothing to do with each other.
+        """
+        self.check_joint()
         covariances = [part for group in self.ask(joints, X) for part in group]
         if len(covariances) == 1:
             return covariances[0]

@@ -334,7 +334,8 @@ def _others(post: Any, learned: Any) -> list[tuple[float, str, float, float]]:
         return []
     if data.rows > MOST:
         data = data.take(np.sort(np.random.default_rng(0).choice(data.rows, MOST, replace=False)))
-    whole = data is learned.objective.data and learned.gram is not None
+    alone = learned.gram is None or getattr(learned.gram, "composite", False)  # a committee's starts were on its sample
+    whole = data is learned.objective.data and not alone
     objective = learned.objective.at(data, learned.gram if whole else Dense())
     out = []
     with blas_threads(data.rows):

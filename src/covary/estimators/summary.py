@@ -59,6 +59,8 @@ class Summary:
         facts += [("log evidence", f"{estimator.log_marginal_likelihood_:.3f}"), *_noise_facts(estimator, classes)]
         if estimator.method_.name != "exact" or estimator.method_.why:
             facts.append(("method", f"{estimator.method_.name}: {estimator.method_.why}"))
+        if getattr(post.bound, "composite", False):
+            facts.append(("experts", post.bound.told(estimator.method_.gram.partition, estimator._column_names())))
         if learned is not None:
             rows = " → ".join([*(f"{n:,}" for n in learned.levels[:-1]), counted(learned.levels[-1], "row")])
             tried = f", {len(learned.restarts)} starts" if len(learned.restarts) > 1 else ""

@@ -329,6 +329,19 @@ def relevance_figure(pictures: Pictures, found: Any) -> list[Figure]:
     )
 
 
+def banded(subject: Subject) -> bool:
+    """Whether curves of dependence have a band: one function, which is known jointly at several inputs."""
+    if len(subject.posteriors) > 1 or subject.post.model.likelihood.latents > 1:
+        return False
+    bound: Any = subject.post.bound
+    try:
+        if getattr(bound, "composite", False):
+            bound.check_joint()
+    except CovaryError:
+        return False
+    return True
+
+
 def dependence_figures(
     pictures: Pictures, estimator: Any, subject: Subject, important: list[int], scales: Scales
 ) -> list[Figure]:
@@ -342,7 +355,7 @@ def dependence_figures(
         whose = f"{subject.targets[j]}{_standardised(subject)}" if several else ""
         points = 25 if subject.post.data.rows > FINE or subject.classes is not None else 60
         many = subject.classes is not None and len(subject.classes) > 2
-        band = ", one curve for each class." if many else ", with a 95 % band."
+        band = ", one curve for each class." if many else ", with a 95 % band." if banded(subject) else "."
         alts = [f"Partial dependence of {whose or 'the prediction'} on {names[i]}{band}" for i in columns]
         captions = [f"{subject.targets[j] if several else 'Dependence'} on {names[i]}, others as in the data." for i in columns]
 

@@ -135,7 +135,7 @@ def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameter
         "versions": tables.versions(estimator),
         "written": datetime.date.today().isoformat(),
         "regression": regression,
-        "banded": subject.classes is None or len(subject.classes) == 2,
+        "banded": draw.banded(subject),
         "seen": seen,
         "how": "" if seen is None else _how(seen),
         "percent": lambda v: "–" if v is None else f"{round(100 * v)} %".replace("-", "−"),

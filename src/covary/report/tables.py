@@ -131,6 +131,8 @@ def fit_facts(estimator: Any, subject: Subject) -> list[tuple[str, str]]:
         ("Method", f"{part.method_.name}: {part.method_.why}"),
         ("Log evidence", f"{estimator.log_marginal_likelihood_:,.3f}".replace("-", "−")),
     ]
+    if getattr(post.bound, "composite", False):
+        out.insert(-1, ("Experts", post.bound.told(part.method_.gram.partition, part._column_names())))
     kernels = post.model.kernel if isinstance(post.model.kernel, tuple) else (post.model.kernel,)
     few = [repr(k) for k in kernels[:3]] + (["..."] if len(kernels) > 3 else [])
     out.append(("Kernel", "; ".join(few)))
