@@ -63,7 +63,7 @@ def test_it_appears_when_patience_is_over(monkeypatch: pytest.MonkeyPatch, patie
         assert stream.text == ""
         return
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", stream.text)
-    assert "learning 400/1600 rows, start 1/2" in plain
+    assert "learning 400/1,600 rows, start 1/2" in plain
     assert "50 %" in plain
     assert "50 s left" in plain
 

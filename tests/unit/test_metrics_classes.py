@@ -299,7 +299,7 @@ HALF = [0.5, 0.5]
         (lambda: metrics.error_rate(AB, ["x", "y"]), "p holds entries that are not numbers"),
         (lambda: metrics.log_loss(AB, [[0.5], [0.5]]), r"p has shape \(2, 1\); give one column for each of two or more"),
         (lambda: metrics.log_loss([], []), r"p has shape \(0,\)"),
-        (lambda: metrics.log_loss(["a"], HALF), "y has 1 labels but p has 2 rows; give one label per row"),
+        (lambda: metrics.log_loss(["a"], HALF), "y has 1 label but p has 2 rows; give one label per row"),
         (lambda: metrics.log_loss([["a"], ["b"]], HALF), r"y has shape \(2, 1\); give one label per entry"),
         (lambda: metrics.log_loss(["a", "a"], HALF), "y holds 1 labels but p has 2 columns; give classes"),
         (lambda: metrics.log_loss(AB, HALF, classes=["a", "c"]), r"y is 'b' at row 1, not among the classes \['a', 'c'\]"),

@@ -285,7 +285,7 @@ def test_what_cannot_be_drawn_is_refused_and_no_figure_is_opened() -> None:
     two, four = classifier(X[:, :2], TWO), classifier(X[:, :4], TWO)
     with pytest.raises(CovaryError, match="got 2 axes; give one"):
         two.plot(ax=Figure().subplots(1, 2))
-    with pytest.raises(CovaryError, match="got 1 names for 2 input columns"):
+    with pytest.raises(CovaryError, match="got 1 name for 2 input columns"):
         two.plot(names=["a"])
     with pytest.raises(CovaryError, match="points is 1; give four or more"):
         two.plot(points=1)

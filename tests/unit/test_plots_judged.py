@@ -153,11 +153,11 @@ def test_a_wild_observation_keeps_its_distance_in_the_residuals() -> None:
         (lambda: plots.plot_pit([1.5]), "pit leaves the range"),
         (lambda: plots.plot_pit([[0.6, 0.5]]), "the pairs of pit fall"),
         (lambda: plots.plot_calibration(pit=[0.5], ax=figure().subplots()), "got 1 axes; give 2"),
-        (lambda: plots.plot_relevance(["a"], [0.1, 0.2]), "got 1 names"),
+        (lambda: plots.plot_relevance(["a"], [0.1, 0.2]), "got 1 name"),
         (lambda: plots.plot_dependence(POST, "depth"), "no column is called 'depth'; choose from x0, x1, x2"),
         (lambda: plots.plot_dependence(POST, 3), "the column asked for is 3"),
         (lambda: plots.plot_dependence(POST, []), r"columns is \[\]"),
-        (lambda: plots.plot_dependence(POST, names=["a"]), "got 1 names for 3 input columns"),
+        (lambda: plots.plot_dependence(POST, names=["a"]), "got 1 name for 3 input columns"),
         (lambda: plots.plot_history(POST), "got Posterior"),
     ],
 )

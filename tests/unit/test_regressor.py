@@ -219,6 +219,8 @@ def test_a_season_round_a_trend_is_not_taken_for_noise() -> None:
     table = pd.DataFrame({"when": pd.to_datetime(co2[["year", "month"]].assign(day=15)), "wind": wind})
     dated = GPRegressor(random_state=0).fit(table, y)  # along the dates, whatever else there is
     assert np.sqrt(float(dated.model_.likelihood.variance)) < 0.5
+    numbered = GPRegressor(random_state=0).fit(np.column_stack([wind, t]), y)  # a time that is a number among others
+    assert np.sqrt(float(numbered.model_.likelihood.variance)) < 0.5
     bounded = GPRegressor("1.0 * Matern52(lengthscale=bounded(8.0, 2.0, 20.0))", random_state=0).fit(t[:, None], y)
     assert all(2.0 <= float(r.start.kernel.kernel.lengthscale) <= 20.0 for r in bounded.learned_.restarts)
     asked = GPRegressor("1.0 * Matern52(lengthscale=8.0)", n_restarts=1, random_state=0).fit(t[:60, None], y[:60])

@@ -9,7 +9,7 @@ from covary import GP, Data, Model, learn
 from covary.likelihoods import Gaussian
 from covary.parameters import parameters
 from covary.selection.objectives import log_evidence
-from covary.selection.starts import starting_values
+from covary.selection.starts import ordering, starting_values
 
 KERNELS = [
     "2*Matern52()",
@@ -71,3 +71,34 @@ def test_fixed_numbers_inside_stay() -> None:
     data = drawn(1e3)
     model = started("2*Normalised(Matern52(lengthscale=fixed(7.0)))", data)
     assert float(parameters(model.kernel)["lengthscale"].value) == 7.0
+
+
+# rows in the order of a column ----------------------------------------------------------------------------------------
+def series(rows: int = 240, columns: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """A season round a trend along the last column, the others noise; rows in no order."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(rows) / 12
+    y = 0.3 * t + np.sin(2 * np.pi * t) + 0.2 * rng.normal(size=rows)
+    shuffled = rng.permutation(rows)
+    return np.column_stack([rng.normal(size=(rows, columns - 1)), t])[shuffled], y[shuffled]
+
+
+@pytest.mark.parametrize(("unit", "origin"), [(1.0, 1958.0), (1e6, 0.0), (-1.0, 0.0)])
+def test_a_time_is_found_among_other_columns(unit: float, origin: float) -> None:
+    X, y = series()
+    model = Model(GP("Matern52()"))
+    assert ordering(model, Data(X * [1, 1, unit] + [0, 0, origin], 5 * y)) == [2]
+    assert ordering(model, Data(X, np.stack([y, -y], axis=1))) == [2]
+
+
+def test_tables_have_no_order() -> None:
+    """Smooth functions of several inputs, noise, constants, few values, few rows, and one column alone."""
+    model, rng = Model(GP("Matern52()")), np.random.default_rng(1)
+    for rows in (40, 300):
+        x = rng.uniform(size=(rows, 3))
+        for y in (np.sin(6 * x[:, 0]) + x[:, 1] ** 2, np.sin(6 * x[:, 0]) * x[:, 2], rng.normal(size=rows), np.ones(rows)):
+            assert ordering(model, Data(x, y)) == []
+    X, y = series()
+    assert ordering(model, Data(np.floor(X), y)) == []
+    assert ordering(model, Data(X[:15], y[:15])) == []
+    assert ordering(model, Data(X[:, 2:], y)) == []

@@ -47,7 +47,7 @@ from covary.parameters import Packing, bound, freeze, set_values
 from covary.selection.learn import learn
 from covary.selection.left_out import GeneralisedCrossValidation, KFold, LeaveOneOut
 from covary.selection.priors import Priors, default_priors
-from covary.selection.starts import brief, target_scale
+from covary.selection.starts import brief, ordering, target_scale
 
 OBJECTIVES = {"evidence": None, "loo": LeaveOneOut(), "gcv": GeneralisedCrossValidation(), "kfold": KFold(10)}
 SEVERAL = 2  # further starts from which on one with a short length-scale is added
@@ -211,11 +211,11 @@ class GPEstimator(Assessed, BaseEstimator):
             self.columns_ = self.columns_.counted(settled.left_out, dropped)
 
     def _short(self, start: Model, data: Data, choice: Choice) -> list[Model]:
-        """A start with a short length-scale, on one input or along dates: beside others, and of classes beside the only one."""
+        """A start with a short length-scale, on one input or along time: beside others, and of classes beside the only one."""
         several = self.n_restarts >= SEVERAL or (self.kernel is None and hasattr(self, "classes_"))
         columns = getattr(self, "columns_", None)
         dates = [] if columns is None else columns.places(DATE)
-        return brief(start, data, dates) if several and not choice.gram.composite else []
+        return brief(start, data, dates or ordering(start, data)) if several and not choice.gram.composite else []
 
     _reader: Reader | None = None
 

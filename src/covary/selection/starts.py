@@ -30,6 +30,7 @@ from covary.parameters import parameters, rebuild
 
 FEW_ROWS = 5  # on one input, how many rows apart the shortest length-scale that is tried reaches
 ASIDE = 10.0  # how much longer the other columns' are then: rows are neighbours in time, whatever else they differ in
+ALIKE, APART, SMOOTHED, MOST = 0.6, 0.5, 10, 20_000  # of a column in whose order rows are looked at: see :func:`ordering`
 SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
 
 
@@ -126,6 +127,39 @@ def brief(model: Any, data: Data, dates: Collection[int] = ()) -> list[Any]:
 
     out = rebuild(model, change)
     return [out] if changed else []
+
+
+def ordering(model: Any, data: Data) -> list[int]:
+    """The column of several in whose order rows that follow each other are alike: a time written as a number.
+
+    What a straight line in all columns leaves of y is put into the order of each column, a running mean over a tenth of the
+    rows is taken off, and neighbours are held against each other. Their correlation is 0.7 to 0.9 in series with a season and
+    seldom above 0.3 in tables, whose rows differ in all other columns too. Columns whose values mostly repeat have no order,
+    and of very many rows nothing is looked at. At most one column is found.
+    """
+    n, d = np.shape(data.X.x)
+    if d < 2 or not 2 * SMOOTHED <= n <= MOST or model.likelihood.latents > 1:
+        return []
+    x, y = np.asarray(data.X.x, np.float64), np.asarray(working(model, data).y, np.float64).reshape(n, -1)
+    line = np.column_stack([np.ones(n), (x - x.mean(0)) / column_scales(data)])
+    left = y - line @ np.linalg.lstsq(line, y, rcond=None)[0]
+    found = {}
+    for j in range(d):
+        if len(np.unique(x[:, j])) >= APART * n:
+            rough = left[np.argsort(x[:, j], kind="stable")]
+            rough = rough - _running_mean(rough, n // SMOOTHED)
+            size = float((rough**2).sum())
+            found[j] = float((rough[1:] * rough[:-1]).sum()) / size if size > 0 else 0.0
+    best = max(found, key=lambda j: found[j], default=None)
+    return [best] if best is not None and found[best] > max(ALIKE, 4 / np.sqrt(n)) else []
+
+
+def _running_mean(values: np.ndarray, width: int) -> np.ndarray:
+    """The mean of each row and its neighbours, so many in all; of fewer at both ends."""
+    sums = np.concatenate([np.zeros((1, *values.shape[1:])), values.cumsum(0)])
+    rows = np.arange(len(values))
+    low, high = np.maximum(rows - width // 2, 0), np.minimum(rows + width // 2 + 1, len(values))
+    return (sums[high] - sums[low]) / (high - low)[:, None]
 
 
 def starting_values(model: Any, data: Data, *, calm: bool = False) -> Any:
