@@ -110,6 +110,28 @@ def test_rows_stay_with_a_model_that_was_written_before_an_interrupt(
     assert not (tmp_path / "n.covary.rows").exists()
 
 
+def test_a_fit_that_is_broken_off_costs_the_model_before_it_nothing(
+    call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other parts are sorted into the same folder; those of the model that is there stay until another is written."""
+
+    def stop(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    command = ["fit", "t.parquet", "-t", "y", "--workers", 1, "--out", "m.covary", "-q", *HELD]
+    assert call(*command, "--experts", 3).exit_code == 0
+    said, files = means("m.covary"), sorted((tmp_path / "m.covary.rows").iterdir())
+    with monkeypatch.context() as patched:
+        patched.setattr("covary.cli.fit.save_model", stop)
+        assert call(*command, "--experts", 5).exit_code == 130
+    assert len(list((tmp_path / "m.covary.rows").iterdir())) == 2 * len(files)
+    np.testing.assert_array_equal(means("m.covary"), said)
+    assert call(*command, "--experts", 4).exit_code == 0
+    assert not set(files) & set((tmp_path / "m.covary.rows").iterdir())
+    assert len(list((tmp_path / "m.covary.rows").iterdir())) == len(files)
+    assert np.isfinite(means("m.covary")).all()
+
+
 def test_a_table_that_is_read_whole_is_parted_in_memory(call: Call, table: pd.DataFrame, tmp_path: Path) -> None:
     table.to_csv("t.csv", index=False)
     for data, out in (("t.csv", "csv.covary"), ("t.parquet", "one.covary"), ("parts", "parts.covary")):

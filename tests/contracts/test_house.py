@@ -142,6 +142,7 @@ ORDER = [
     "committee.partition",
     "committee.ledger",
     "committee.sources",
+    "committee.spool",
     "committee.shuffle",
     "committee.expert",
     "committee.held",

@@ -15,9 +15,10 @@ import pytest
 import covary
 from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
-from covary.committee import Committee, Parquet, settings, shuffle
+from covary.committee import Committee, Parquet, settings, spool
 from covary.committee.experts import together
 from covary.committee.left_out import left_out
+from covary.committee.spool import spool_files
 from covary.estimators import streamed, tables
 from covary.files import BadFile
 
@@ -139,14 +140,14 @@ def test_rows_that_moved_along_are_found_and_rows_that_are_gone_are_named(saved:
     (saved / "rows").rename(saved / "elsewhere")
     try:
         np.testing.assert_array_equal(covary.load(moved / "m.covary").predict(new), expected)
-        with pytest.raises(BadFile, match=r"rows-000000\.spool', which cannot be read.*fit again"):
+        with pytest.raises(BadFile, match=r"rows-[0-9a-f]{12}-000000\.spool', which cannot be read.*fit again"):
             covary.load(saved / "m.covary")
     finally:
         (saved / "elsewhere").rename(saved / "rows")
 
 
 def test_rows_of_another_fit_are_not_taken_for_its_own(saved: Path, table: Path, tmp_path: Path) -> None:
-    """Files of the same size with another content."""
+    """Its own stay where they are; files in their place, of the same size with another content, are noticed."""
     place = Path(shutil.copytree(saved / "rows", tmp_path / "rows"))
     shutil.copy(saved / "m.covary", tmp_path)
     (saved / "rows").rename(saved / "elsewhere")
@@ -156,9 +157,13 @@ def test_rows_of_another_fit_are_not_taken_for_its_own(saved: Path, table: Path,
         (tmp_path / "other").mkdir()
         cells.assign(y=-cells.y)[:200].to_parquet(tmp_path / "other" / "1.parquet", row_group_size=80)
         cells.assign(y=-cells.y)[200:].to_parquet(tmp_path / "other" / "2.parquet", row_group_size=80)
-        sizes = [file.stat().st_size for file in sorted(place.iterdir())]
+        mine = sorted(place.iterdir())
         fitted(tmp_path / "other", place, rule="rbcm")
-        assert sizes == [file.stat().st_size for file in sorted(place.iterdir())]
+        covary.load(tmp_path / "m.covary")
+        theirs = sorted(set(place.iterdir()) - set(mine))
+        assert [file.stat().st_size for file in mine] == [file.stat().st_size for file in theirs]
+        for file, other in zip(mine, theirs, strict=True):
+            other.replace(file)
         with pytest.raises(BadFile, match=r"spool'.*has changed since the model was saved"):
             covary.load(tmp_path / "m.covary")
     finally:
@@ -397,7 +402,7 @@ def test_sorting_that_was_broken_off_goes_on_from_there(tmp_path: Path, monkeypa
     cells = frame()
     cells.loc[[7, 50, 311], "b"] = np.nan
     cells.to_parquet(tmp_path / "t.parquet", row_group_size=40)
-    whole_file, written = shuffle.whole_file, list[str]()
+    whole_file, written = spool.whole_file, list[str]()
     most = 4
 
     def write(place: Path, who: str) -> Any:
@@ -411,7 +416,7 @@ def test_sorting_that_was_broken_off_goes_on_from_there(tmp_path: Path, monkeypa
         model = GPClassifier(KERNEL, fixed=("kernel.*",), method=method, missing=missing, random_state=0)
         return model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "soil", "label"]), "label")
 
-    monkeypatch.setattr(shuffle, "whole_file", write)
+    monkeypatch.setattr(spool, "whole_file", write)
     with pytest.raises(RuntimeError, match="broken off"):
         fit("rows")
     most = 99
@@ -428,19 +433,24 @@ def test_sorting_that_was_broken_off_goes_on_from_there(tmp_path: Path, monkeypa
         assert len(written) == 9
 
 
-def test_rows_of_another_fit_in_the_same_folder_are_noticed(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_may_hold_the_rows_of_several_models(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("covary.committee.bound.KEPT", 0.0)  # experts read their rows whenever they are asked
     first = fitted(table, tmp_path / "rows", rule="rbcm")
-    said = first.predict(frame(5, 1))
-    again = fitted(table, tmp_path / "rows", rule="bcm")  # the same rows for everybody: nothing is lost
-    np.testing.assert_array_equal(first.predict(frame(5, 1)), said)
+    said, new = first.predict(frame(5, 1)), frame(5, 1)
+    count = len(list((tmp_path / "rows").iterdir()))
+    again = fitted(table, tmp_path / "rows", rule="bcm")  # the same rows for everybody
+    assert len(list((tmp_path / "rows").iterdir())) == count
     other = fitted(table, tmp_path / "rows", rule="rbcm", partition="random")
-    assert np.isfinite(other.predict(frame(5, 1))).all()
-    for model in (first, again):
-        with pytest.raises(CovaryError, match="are now those of another fit; give every model a folder of its own"):
-            model.predict(frame(5, 1))
+    alone = fitted(table, tmp_path / "own", rule="rbcm", partition="random")
+    np.testing.assert_array_equal(other.predict(new), alone.predict(new))
+    np.testing.assert_array_equal(first.predict(new), said)
+    assert np.isfinite(again.predict(new)).all()
+    rows = first.posterior_.bound.settled.batches[0].where
+    theirs = other.posterior_.bound.settled.batches[0].where
+    wrong = Path(spool_files(theirs.folder, 1, theirs.mark)[0])
+    Path(spool_files(rows.folder, 1, rows.mark)[0]).write_bytes(wrong.read_bytes())
+    with pytest.raises(CovaryError, match=r"cannot be read on .* \(it belongs to another fit\)"):
+        first.predict(new)
 
 
 def test_a_folder_that_cannot_be_is_said_before_the_search_begins(

@@ -131,16 +131,18 @@ def _file(model: str) -> tuple[int, int] | None:
 
 
 def clear_others(estimator: Any) -> None:
-    """Remove sorted rows that an earlier fit left in the folder of this one."""
-    from covary.committee.shuffle import Spool, spool_files
+    """Remove from the folder beside a model the sorted rows of fits before it, which nobody needs once it is written."""
+    from covary.committee.shuffle import Spool
+    from covary.committee.spool import spool_files
 
-    where = estimator.posterior_.bound.settled.batches
+    where = getattr(estimator.posterior_.bound.settled, "batches", ())
     if where and isinstance(where[0].where, Spool):
         spool = where[0].where
-        mine = {Path(file).name for file in spool_files(spool.folder, spool.files)}
+        mine = {Path(file).name for file in spool_files(spool.folder, spool.files, spool.mark)}
         for file in Path(spool.folder).glob("rows-*.spool"):
             if file.name not in mine:
-                file.unlink(missing_ok=True)
+                with suppress(OSError):
+                    file.unlink()
 
 
 def complaint(error: CovaryError, data: str) -> tuple[str, bool]:

@@ -117,6 +117,8 @@ def run_fit(
         replaced = Path(path).exists()
         save_model(estimator, path, made)
         run.written.append(path)
+        if source is not None and crew.folder is None:
+            disk.clear_others(estimator)
         if save_config is not None:
             end_config(save_config, data, made, roles, out, predictions, report, checkpoint, drop_missing, error_bars)
             run.written.append(save_config)

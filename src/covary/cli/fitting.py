@@ -99,7 +99,6 @@ def on_disk(
         raise
     except CovaryError as error:
         raise refused(error, *disk.complaint(error, data)) from None
-    disk.clear_others(estimator)
     learned, dropped, open_ = disk.rows_of_experts(estimator, roles.targets[0], source.rows)
     return Done(estimator, left.table, roles, left.found, learned, dropped, open_, [])
 

@@ -8,21 +8,18 @@ expert stand in the order of the table, whoever read them and when.
 
 from __future__ import annotations
 
-import json
-import os
-import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from covary._checks import CovaryError, fail
 from covary._words import counted
-from covary._write import whole_file
+from covary.committee import spool
 from covary.committee.sources import Chunk, Frame, Parquet, read
+from covary.committee.spool import Sorted
 from covary.data import Data
 
 Encode = Callable[[Frame], np.ndarray]
@@ -108,8 +105,7 @@ def refuse_infinite(frame: Frame, inputs: Sequence[str], target: str, where: str
 # batches ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spool:
-    """Where sorted row groups lie, one file each: where every expert begins, the numbers, and ``mark``, by which rows that
-    another fit has put into the same folder are told apart."""
+    """Where sorted row groups lie, one file each, named by ``mark``: other fits may put theirs into the same folder."""
 
     folder: str
     files: int
@@ -119,7 +115,7 @@ class Spool:
         first, last = batch.experts[0], batch.experts[-1] + 1
         parts: list[list[np.ndarray]] = [[] for _ in batch.experts]
         for number in range(self.files):
-            numbers, offsets = _spooled(self.folder, number, self.mark)
+            numbers, offsets, _ = spool.get(self.folder, number, self.mark)
             if not len(numbers):
                 continue
             low = offsets[first]
@@ -242,7 +238,7 @@ def spread(
     if splitter is None:
         told = executor.map(_count, pieces, reading, note=note)
     else:
-        place = _made(folder)
+        place = spool.made(folder)
         told = executor.map(_sort, pieces, reading, splitter, experts, str(place), mark, note=note)
     left_out = _gaps_in_all(told, reading, source.rows)
     _enough(experts, sum(t.rows for t in told))
@@ -250,7 +246,7 @@ def spread(
         out = _stretches(source.chunks, [t.rows for t in told], reading, experts, per_batch)
     else:
         files = [range(start, min(start + FILES, len(pieces))) for start in range(0, len(pieces), FILES)]
-        rows = np.sum(executor.map(_sizes, files, str(place), experts), axis=0)
+        rows = np.sum(executor.map(_sizes, files, str(place), mark, experts), axis=0)
         out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces), mark))
     out.left_out, out.classes = left_out, _sums([t.classes for t in told])
     return out
@@ -274,7 +270,7 @@ def survey(
     """
     reading = _reading(source, target, encode, missing, label)
     _enough(experts, source.rows)
-    place = None if folder is None else str(_made(folder))
+    place = None if folder is None else str(spool.made(folder))
     told = executor.map(_look, list(enumerate(source.chunks)), reading, place, note=note)
     _gaps_in_all(told, reading, source.rows)
     _enough(experts, sum(t.rows for t in told))
@@ -316,17 +312,6 @@ def refuse_known_gaps(source: Parquet, inputs: Sequence[str], target: str) -> No
     told = source.empty([*inputs, target])
     if not told[target]:  # a gap beside a missing target does not count
         _refuse({name: n for name, n in told.items() if n}, source.rows)
-
-
-def _made(folder: Any) -> Path:
-    """The folder for sorted rows, made if it is not there."""
-    place = Path(folder).resolve()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        what = f"the folder {str(folder)!r} for sorted rows cannot be made ({error.strerror})"
-        raise fail("fit", what, "choose another place") from None
-    return place
 
 
 def _enough(experts: int, rows: int) -> None:
@@ -386,7 +371,7 @@ def _look(piece: tuple[int, Chunk], reading: Reading, folder: str | None) -> Tol
     """The same without the classes, and whether these rows can be encoded, and written where they will be."""
     chunk = piece[1]
     if folder is not None:
-        _reached(folder)
+        spool.reached(folder)
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if keep.any():
@@ -403,82 +388,31 @@ def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: in
     keep, gaps = reading.usable(frame)
     if reading.missing == "refuse" and gaps.keys() - {reading.target}:
         return Told(0, gaps, {})  # the whole will be refused, with what the others find
-    _reached(folder)
+    spool.reached(folder)
     numbers = reading.numbers(frame[keep], chunk) if keep.any() else np.empty((0, 0))
     owner = np.asarray(splitter.assign(numbers[:, :-1], number), np.int64) if len(numbers) else np.empty(0, np.int64)
     if len(owner) != len(numbers) or (len(owner) and not 0 <= owner.min() <= owner.max() < experts):
         raise fail("spread", f"the splitter gave experts outside 0 to {experts - 1}", "fit it for so many experts")
     counts = np.bincount(owner, minlength=experts)
     numbers = np.ascontiguousarray(numbers[np.argsort(owner, kind="stable")])
-    with whole_file(_place(folder, number), "spread") as file:
-        np.save(file, np.concatenate([[0], np.cumsum(counts)]))
-        np.save(file, numbers)
-        np.save(file, np.array(f"{mark} {json.dumps(gaps)}"))
+    spool.put(folder, number, mark, Sorted(numbers, np.concatenate([[0], np.cumsum(counts)]), gaps))
     return Told(len(numbers), gaps, reading.classes(numbers[:, -1]) if len(numbers) else {})
 
 
 def _sorted_before(folder: str, number: int, mark: str, reading: Reading) -> Told | None:
     """What is told of a row group that was put into the spool before the work was broken off; None if it was not."""
-    if not mark or not _place(folder, number).exists():
+    if not mark or not spool.place(folder, number, mark).exists():
         return None
     try:
-        numbers, _, text = _in_spool(_place(folder, number))
+        numbers, _, gaps = spool.get(folder, number, mark)
     except CovaryError:
         return None
-    found, _, gaps = text.partition(" ")
-    if found != mark or not gaps:
-        return None
-    return Told(len(numbers), json.loads(gaps), reading.classes(numbers[:, -1]) if len(numbers) else {})
+    return Told(len(numbers), gaps, reading.classes(numbers[:, -1]) if len(numbers) else {})
 
 
-def _sizes(files: range, folder: str, experts: int) -> np.ndarray:
+def _sizes(files: range, folder: str, mark: str, experts: int) -> np.ndarray:
     """How many rows every expert has in some files of the spool: summed here, so that millions of experts can be counted."""
     rows = np.zeros(experts, np.int64)
     for number in files:
-        rows += np.diff(_spooled(folder, number)[1])
+        rows += np.diff(spool.get(folder, number, mark).offsets)
     return rows
-
-
-SHARED = "give a folder on a disk that all workers share"
-
-
-def _reached(folder: str) -> None:
-    """Refuse a folder that is not there for this worker, or in which it must not write."""
-    if not Path(folder).is_dir():
-        raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise fail("fit", f"the folder {folder!r} cannot be written to from {socket.gethostname()}", SHARED)
-
-
-def _place(folder: str, number: int) -> Path:
-    return Path(folder) / f"rows-{number:06d}.spool"
-
-
-def spool_files(folder: str, files: int) -> list[str]:
-    """The files of a spool."""
-    return [str(_place(folder, number)) for number in range(files)]
-
-
-def _spooled(folder: str, number: int, mark: str = "") -> tuple[np.ndarray, np.ndarray]:
-    """A sorted row group, not yet read, and where each expert begins in it; refused if it does not bear the mark."""
-    numbers, offsets, text = _in_spool(_place(folder, number))
-    if mark and text.partition(" ")[0] != mark:
-        raise fail("predict", f"the rows in {folder!r} are now those of another fit", "give every model a folder of its own")
-    return numbers, offsets
-
-
-def _in_spool(path: Path) -> tuple[np.ndarray, np.ndarray, str]:
-    """What stands in a file of the spool: the rows, where each expert begins, and the mark with the gaps beside it."""
-    try:
-        with open(path, "rb") as file:
-            offsets = np.load(file, allow_pickle=False)
-            np.lib.format.read_magic(file)
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
-            start = file.tell()
-            numbers = np.memmap(file, dtype, "r", start, shape) if shape[0] else np.empty(shape)
-            file.seek(start + numbers.nbytes)
-            text = str(np.load(file, allow_pickle=False))
-    except (OSError, ValueError, EOFError) as error:
-        what = f"{str(path)!r} cannot be read on {socket.gethostname()} ({getattr(error, 'strerror', None) or error})"
-        raise fail("fit", what, SHARED) from None
-    return numbers, offsets, text

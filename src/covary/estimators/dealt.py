@@ -15,8 +15,9 @@ from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Recipe, expert
 from covary.committee.experts import Dealt, collect
 from covary.committee.settings import Committee
-from covary.committee.shuffle import Arrival, Batch, Reading, Spool, spool_files
+from covary.committee.shuffle import Arrival, Batch, Reading, Spool
 from covary.committee.sources import Chunk
+from covary.committee.spool import spool_files
 from covary.data import Data, Inputs
 from covary.estimators.tables import Codes, Encoder
 from covary.inference.base import Solved
@@ -50,7 +51,7 @@ def dealt_out(settled: Dealt, folder: str | None) -> tuple[dict[str, Any], dict[
     }
     if isinstance(where, Spool):
         record: dict[str, Any] = {"folder": where.folder, "files": where.files, "mark": where.mark}
-        files = spool_files(where.folder, where.files)
+        files = spool_files(where.folder, where.files, where.mark)
     else:
         record, own = _arrival_out([batch.where for batch in every])  # type: ignore[misc]
         files, arrays = record["files"], arrays | own
@@ -109,8 +110,9 @@ def dealt_in(record: dict[str, Any], arrays: dict[str, np.ndarray], splitter: An
     if "folder" in record:
         _agree(0 < int(record["files"]) < MOST)
         folder = _found(str(record["folder"]), beside)
-        _unchanged(spool_files(folder, int(record["files"])), arrays["expert_files"])
-        places: list[Any] = [Spool(folder, int(record["files"]), str(record.get("mark", "")))] * len(counts)
+        files, mark = int(record["files"]), str(record.get("mark", ""))
+        _unchanged(spool_files(folder, files, mark), arrays["expert_files"])
+        places: list[Any] = [Spool(folder, files, mark)] * len(counts)
     else:
         places = _arrival_in(record, arrays, counts, estimator, beside)
     batches = [
