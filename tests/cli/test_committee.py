@@ -130,6 +130,9 @@ def test_a_fit_that_is_broken_off_costs_the_model_before_it_nothing(
     assert not set(files) & set((tmp_path / "m.covary.rows").iterdir())
     assert len(list((tmp_path / "m.covary.rows").iterdir())) == len(files)
     assert np.isfinite(means("m.covary")).all()
+    assert call(*command, "--partition", "arrival", "--rule", "poe").exit_code == 0  # nothing is sorted for it
+    assert not (tmp_path / "m.covary.rows").exists()
+    assert np.isfinite(means("m.covary")).all()
 
 
 def test_a_table_that_is_read_whole_is_parted_in_memory(call: Call, table: pd.DataFrame, tmp_path: Path) -> None:

@@ -130,19 +130,18 @@ def _file(model: str) -> tuple[int, int] | None:
     return about.st_ino, about.st_mtime_ns
 
 
-def clear_others(estimator: Any) -> None:
+def clear_others(estimator: Any, folder: str) -> None:
     """Remove from the folder beside a model the sorted rows of fits before it, which nobody needs once it is written."""
     from covary.committee.shuffle import Spool
     from covary.committee.spool import spool_files
 
-    where = getattr(estimator.posterior_.bound.settled, "batches", ())
-    if where and isinstance(where[0].where, Spool):
-        spool = where[0].where
-        mine = {Path(file).name for file in spool_files(spool.folder, spool.files, spool.mark)}
-        for file in Path(spool.folder).glob("rows-*.spool"):
-            if file.name not in mine:
-                with suppress(OSError):
-                    file.unlink()
+    where = estimator.posterior_.bound.settled.batches[0].where
+    mine = spool_files(where.folder, where.files, where.mark) if isinstance(where, Spool) else []
+    names = {Path(file).name for file in mine}
+    for file in Path(folder).glob("rows-*.spool"):
+        if file.name not in names:
+            with suppress(OSError):
+                file.unlink()
 
 
 def complaint(error: CovaryError, data: str) -> tuple[str, bool]:

@@ -118,7 +118,7 @@ def run_fit(
         save_model(estimator, path, made)
         run.written.append(path)
         if source is not None and crew.folder is None:
-            disk.clear_others(estimator)
+            disk.clear_others(estimator, f"{path}.rows")
         if save_config is not None:
             end_config(save_config, data, made, roles, out, predictions, report, checkpoint, drop_missing, error_bars)
             run.written.append(save_config)
