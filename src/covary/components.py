@@ -47,7 +47,7 @@ class Reader:
         model, bound, factor, solved = post.model, post.bound, post.factor, post.solved
         if model.likelihood.latents != 1 or len(bound.kernels) != 1:
             raise fail(who, "the model has several latent functions", "use a likelihood with one")
-        self.kernel, self.alpha, self.beta = bound.kernels[0], solved.alpha, post.basis_weights
+        self.kernel, self.alpha, self.beta = bound.kernels[0], solved.alpha, None
         rule = getattr(getattr(bound, "gram", None), "rule", None)
         if isinstance(bound, DenseBound):
             self.support, self.weigh = bound.X, factor._solve
@@ -64,6 +64,7 @@ class Reader:
             name = f"LowRank(rule={rule!r})" if rule is not None else type(bound).__name__.removesuffix("Bound")
             raise fail(who, f"the posterior was found with gram={name}", "condition with gram=Dense() or LowRank(...)")
         if bound.basis is not None:
+            self.beta = factor.weights(solved.shift)
             self.U, self.inverse, _ = factor.project()
             if self.support is not bound.X:
                 self.U = linalg.solve_triangular(bound.L, bound.times(self.U), lower=True, trans=1)  # type: ignore[union-attr]
@@ -226,7 +227,7 @@ def covariances_at(reader: Reader, post: Any, kernels: tuple[Any, ...], X: Input
 def _covariances(reader: Reader, post: Any, kernel: Any, X: Inputs) -> tuple[np.ndarray, np.ndarray | None]:
     """cov(f(support), f_j(X)) and the basis functions at X as far as they belong to the component."""
     if kernel is None:
-        return np.zeros((reader.support.rows, X.rows), X.x.dtype, order="F"), post.model.prior.basis.evaluate(X)
+        return np.zeros((reader.support.rows, X.rows), X.x.dtype, order="F"), post._basis_at(X)
     H = None if reader.beta is None else np.zeros((X.rows, len(reader.beta)), X.x.dtype)
     return tiles.cross(kernel, reader.support, X), H
 
@@ -238,7 +239,7 @@ def slopes_at(reader: Reader, post: Any, X: Inputs) -> tuple[np.ndarray, np.ndar
     """Mean (m, d) of ∂f/∂x and its covariance (m, d, d) at every input."""
     m, d = X.x.shape
     C = np.asfortranarray(slope_covariances(reader.kernel, X, reader.support).transpose(1, 0, 2).reshape(-1, m * d))
-    H = None if reader.beta is None else _differences(post.model.prior.basis.evaluate, X).reshape(m * d, -1)
+    H = None if reader.beta is None else _differences(post._basis_at, X).reshape(m * d, -1)
     mean = reader.mean(C, H)
     mean = mean.reshape(m, d, *mean.shape[1:])
     own = mean_slopes(post.model.mean, X)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from jax.core import Tracer
+from scipy.linalg import solve_triangular
 
 from covary._checks import CovaryError, fail
 from covary._module import CONVERT, STATIC, Mark, Marked, Module
@@ -263,6 +264,14 @@ class Slot:
     bounds: tuple[float, float] | None
 
 
+@dataclasses.dataclass(frozen=True)
+class Frame:
+    """Coordinates of real parameters that act together: their values, one path after the other, are ``matrix @ u``."""
+
+    paths: tuple[str, ...]
+    matrix: np.ndarray  # (k, k), upper triangular
+
+
 class Packing:
     """The free parameters of a model as one unconstrained vector, and gradients brought back onto it.
 
@@ -274,11 +283,22 @@ class Packing:
         Groups of patterns; the parameters of a group share one value (the first one's start).
     scale
         The natural scale of real parameters by path; the vector holds them divided by it.
+    frame
+        Coordinates for some of them together, in the place of their scales. They must be free and untied; one with bounds has
+        nothing but its scale in its row.
     """
 
-    def __init__(self, model: Any, *, tie: Sequence[Sequence[str]] = (), scale: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        tie: Sequence[Sequence[str]] = (),
+        scale: Mapping[str, float] | None = None,
+        frame: Frame | None = None,
+    ) -> None:
         self.model = model
         self.scale = dict(scale or {})
+        self.frame = frame
         found = parameters(model)
         leader: dict[str, str] = {}
         for group in tie:
@@ -307,6 +327,38 @@ class Packing:
             at += size
         self.slots = slots
         self.size = at
+        self.units = np.ones(at)  # of every coordinate
+        for s in slots:
+            self.units[s.start : s.stop] = self.scale.get(s.paths[0], 1.0)
+        place = {s.paths[0]: np.arange(s.start, s.stop) for s in slots}
+        self._framed = None if frame is None else np.concatenate([place[path] for path in frame.paths])
+        if frame is not None:
+            self.units[self._framed] = np.diagonal(frame.matrix)
+
+    def like(self, model: Any, *, tie: Sequence[Sequence[str]] = ()) -> Packing:
+        """The packing of another model with the same parameters, in the same coordinates."""
+        return Packing(model, tie=tie, scale=self.scale, frame=self.frame)
+
+    def outward(self, u: np.ndarray) -> np.ndarray:
+        """From coordinates to parameters on their unconstrained scale; a matrix column by column."""
+        out = (u.T * self.units).T
+        if self._framed is not None:
+            out[self._framed] = self.frame.matrix @ u[self._framed]  # type: ignore[union-attr]
+        return out
+
+    def inward(self, free: np.ndarray) -> np.ndarray:
+        """The coordinates of parameters on their unconstrained scale."""
+        out = free / self.units
+        if self._framed is not None:
+            out[self._framed] = solve_triangular(self.frame.matrix, free[self._framed])  # type: ignore[union-attr]
+        return out
+
+    def onto(self, slope: np.ndarray) -> np.ndarray:
+        """A gradient over parameters on their unconstrained scale, as one over the coordinates."""
+        out = slope * self.units
+        if self._framed is not None:
+            out[self._framed] = self.frame.matrix.T @ slope[self._framed]  # type: ignore[union-attr]
+        return out
 
     def names(self) -> list[str]:
         """A name per entry of the vector: the path, with an index where the parameter is an array."""
@@ -324,15 +376,15 @@ class Packing:
             value = np.asarray(found[s.paths[0]].value, dtype=np.float64)
             if s.space is POSITIVE and np.any(value <= 0):
                 raise fail("learn", f"{s.paths[0]} starts at {value}", "start it above zero, or hold it with fixed(...)")
-            theta[s.start : s.stop] = s.space.unconstrain(value).ravel() / self.scale.get(s.paths[0], 1.0)
-        return theta
+            theta[s.start : s.stop] = s.space.unconstrain(value).ravel()
+        return self.inward(theta)
 
     def unpack(self, theta: np.ndarray) -> Any:
         """The model at an unconstrained vector."""
         values = {}
+        free = self.outward(np.asarray(theta, dtype=np.float64))
         for s in self.slots:
-            free = np.asarray(theta[s.start : s.stop], dtype=np.float64) * self.scale.get(s.paths[0], 1.0)
-            value = s.space.constrain(free).reshape(s.shape)
+            value = s.space.constrain(free[s.start : s.stop]).reshape(s.shape)
             values |= dict.fromkeys(s.paths, value)
         return rebuild(self.model, lambda p, v, m: (values.get(p, v), m))
 
@@ -343,8 +395,8 @@ class Packing:
         for s in self.slots:
             for path in s.paths:
                 slope = np.asarray(slopes[path].value, dtype=np.float64) * s.space.slope(np.asarray(here[path].value))
-                out[s.start : s.stop] += slope.ravel() * self.scale.get(s.paths[0], 1.0)
-        return out
+                out[s.start : s.stop] += slope.ravel()
+        return self.onto(out)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
         """The bounds users gave, in unconstrained coordinates; infinite where none was given."""
@@ -352,7 +404,7 @@ class Packing:
         for s in self.slots:
             if s.bounds is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    ends = [s.space.unconstrain(np.asarray(b)) / self.scale.get(s.paths[0], 1.0) for b in s.bounds]
-                lower[s.start : s.stop] = ends[0] if np.isfinite(ends[0]) else -np.inf
-                upper[s.start : s.stop] = ends[1] if np.isfinite(ends[1]) else np.inf
+                    ends = [s.space.unconstrain(np.asarray(b)) / self.units[s.start : s.stop] for b in s.bounds]
+                lower[s.start : s.stop] = np.where(np.isfinite(ends[0]), ends[0], -np.inf)
+                upper[s.start : s.stop] = np.where(np.isfinite(ends[1]), ends[1], np.inf)
         return lower, upper

@@ -187,6 +187,7 @@ def draw_paths(
         several = int(np.prod(outputs, dtype=int))
         prior = _draw_prior(bound.kernels, data.X.columns, n, several, features, rng)
         correction, beta = _correct(bound, solved, prior, (n, several), rng)
+        beta = None if beta is None else bound.basis.coordinates.original(beta)
     if _rule(bound) == "sor":  # a function of the inducing values alone (R&W, 8.15)
         prior = None
     return Paths(n, model, data.X.columns, data.dtype, outputs, prior, correction, beta)
@@ -220,12 +221,14 @@ def _correct(bound: Any, solved: Any, prior: PriorDraws, shape: tuple[int, int],
 
 
 def _prior_weights(H: Any, shape: tuple[int, int], rng: np.random.Generator) -> Any:
-    """Draws (m, n, T) of the weights of basis functions from their prior; zero where they are vague."""
-    prior = getattr(H, "prior", None)
-    if prior is None:
-        return 0.0 if H is None else np.zeros((H.shape[1], *shape))
+    """Draws (m, n, T) of the weights of basis functions from their prior, in the factor's coordinates; vague ones are zero."""
+    if H is None:
+        return 0.0
+    prior = H.coordinates.prior
+    if prior.vague.all():
+        return np.zeros((H.shape[1], *shape))
     z = prior.proper[:, None, None] * rng.standard_normal((len(prior.proper), *shape))
-    return np.einsum("ij,jnt->int", prior.root, z)
+    return np.einsum("ij,jnt->int", H.coordinates.R @ prior.root, z)
 
 
 def _as_columns(v: Any, shape: tuple[int, int]) -> np.ndarray:

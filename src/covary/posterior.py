@@ -61,7 +61,13 @@ class Posterior:
     @property
     def basis_weights(self) -> np.ndarray | None:
         """The weights of the explicit basis functions, or None."""
-        return self.factor.weights(self.solved.shift) if self.bound.basis is not None else None
+        if self.bound.basis is None:
+            return None
+        return self.bound.basis.coordinates.original(self.factor.weights(self.solved.shift))
+
+    def _basis_at(self, X: Inputs) -> np.ndarray:
+        """The explicit basis functions at new inputs, in the coordinates of the factor."""
+        return self.bound.basis.coordinates.at(self.model.prior.basis.evaluate(X))
 
     def _inputs(self, X: Any, who: str) -> Inputs:
         inputs = as_inputs(X, who)
@@ -82,8 +88,8 @@ class Posterior:
         several = mean.ndim == 2 and likelihood.latents > 1  # outputs of one function all have its mean
         mean = mean + (base if mean.ndim == 1 else base[:, None] * likelihood.has_mean if several else base[:, None])
         if self.bound.basis is not None:
-            H = self.model.prior.basis.evaluate(X)
-            mean = mean + H @ self.basis_weights
+            H = self._basis_at(X)
+            mean = mean + H @ self.factor.weights(self.solved.shift)
             if variance:
                 U, inverse, _ = self.factor.project()
                 rest = H - self.bound.cross_solve(X, U)
@@ -201,7 +207,7 @@ class Posterior:
             out = self.bound.joint(self.factor, inputs)
             if self.bound.basis is not None:
                 U, inverse, _ = self.factor.project()
-                rest = self.model.prior.basis.evaluate(inputs) - self.bound.cross_solve(inputs, U)
+                rest = self._basis_at(inputs) - self.bound.cross_solve(inputs, U)
                 out = out + rest @ inverse @ rest.T
         return out
 
@@ -380,10 +386,10 @@ def sample_prior(prior: Any, X: Any, n: int = 1, *, key: int | np.random.Generat
     rng = np.random.default_rng(key)
     root = square_root(prior.kernel.gram(inputs))
     out = prior.mean.evaluate(inputs)[None] + rng.standard_normal((n, inputs.rows)) @ root.T
-    H = None if prior.basis is None else prior.basis.evaluate(inputs)
-    weights = getattr(H, "prior", None)
-    if H is not None and (weights is None or weights.vague.any()):
+    if prior.basis is None:
+        return out
+    H = prior.basis.evaluate(inputs)
+    weights = prior.basis.weight_prior(H.shape[1])
+    if weights.vague.any():
         raise fail("sample_prior", "vague weights have no prior to draw from", "give the basis a covariance")
-    if weights is not None:
-        out = out + rng.standard_normal((n, len(weights.proper))) @ (np.asarray(H) @ weights.root).T
-    return out
+    return out + rng.standard_normal((n, len(weights.proper))) @ (H @ weights.root).T

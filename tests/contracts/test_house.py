@@ -62,6 +62,7 @@ ORDER = [
     "kernels.text",
     "kernels",
     "means.functions",
+    "means.coordinates",
     "means.basis",
     "means",
     "sites",

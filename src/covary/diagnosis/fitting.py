@@ -346,8 +346,7 @@ def _others(post: Any, learned: Any) -> list[tuple[float, str, float, float]]:
                 continue
             i = int(np.abs(end - best).argmax())
             slot = next(s for s in packing.slots if s.start <= i < s.stop)
-            scale = packing.scale.get(slot.paths[0], 1.0)
-            mine, theirs = (float(np.ravel(slot.space.constrain(np.array([t[i] * scale])))[0]) for t in (best, end))
+            mine, theirs = (float(np.ravel(slot.space.constrain(packing.outward(t)[[i]]))[0]) for t in (best, end))
             path = slot.paths[0] if slot.stop - slot.start == 1 else f"{slot.paths[0]}[{i - slot.start}]"
             out.append((float(height - other), path, mine, theirs))
     return out

@@ -45,7 +45,7 @@ from covary.inference.whitened import Whitened, WhitenedFactor
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
 from covary.model import Model
 from covary.models.local_scale import LocalScale, conditioned
-from covary.parameters import Packing
+from covary.parameters import REAL, Frame, Packing
 from covary.posterior import Posterior
 from covary.selection.learn import Learned, Restart
 from covary.selection.priors import Priors
@@ -139,6 +139,8 @@ def _with_learned(
             "ends": [r.status for r in learned.restarts],
             "rivals": [_other_kernel(r.model, learned.model) for r in learned.restarts],
         }
+        if packing.frame is not None:
+            record["learned"]["frame"], arrays["frame"] = list(packing.frame.paths), packing.frame.matrix
         arrays |= {
             "theta": learned.theta,
             "lower": np.maximum(learned.objective.box[0], LOWEST),
@@ -349,6 +351,12 @@ def _learned(
     gram: Any,
 ) -> Learned:
     packing = Packing(model, scale={str(path): float(numeric(v)) for path, v in record["scale"].items()})
+    if "frame" in record:
+        frame = Frame(tuple(str(path) for path in record["frame"]), arrays["frame"])
+        sizes = {s.paths[0]: s.stop - s.start for s in packing.slots if s.space is REAL}
+        order = sum(sizes[path] for path in set(frame.paths))
+        _agree(frame.matrix.shape == (order, order) and bool(np.diagonal(frame.matrix).all()), "the learned vector")
+        packing = Packing(model, scale=packing.scale, frame=frame)
     theta, lower, upper = arrays["theta"], arrays["lower"], arrays["upper"]
     _agree(theta.shape == lower.shape == upper.shape == (packing.size,), "the learned vector")
     lower, upper = np.where(lower <= LOWEST, -np.inf, lower), np.where(upper >= -LOWEST, np.inf, upper)

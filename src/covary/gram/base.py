@@ -90,7 +90,7 @@ class AbstractFactor:
 
     lane: Any = Lapack
     sites: AbstractSites
-    basis: Any = None  # H of shape (n, m) with the prior of its weights, or None
+    basis: Any = None  # H of shape (n, m) in the coordinates of its weights, or None
     jitter: float = 0.0
 
     @property
@@ -141,19 +141,11 @@ class AbstractFactor:
         return U, self._eliminated(H.T @ U)[0], T
 
     def _eliminated(self, M: Any) -> tuple[Any, Any]:
-        """From M = HᵀR H: the inverse of A = B⁻¹ + M, and what the weights add to logdet.
-
-        With B = C Cᵀ it is C(I + CᵀM C)⁻¹Cᵀ and log det(I + CᵀM C), which needs no inverse of B; a vague weight has no I.
-        """
-        linalg, M = self.xp.linalg, (M + M.T) / 2
-        prior = getattr(self.basis, "prior", None)
-        if prior is None:
-            self._refuse_dependent(M)
-            return linalg.inv(M), linalg.slogdet(M)[1]
-        C = np.asarray(prior.root, M.dtype)
-        A = np.diag(prior.proper).astype(M.dtype) + C.T @ M @ C
+        """From M = HᵀR H: the inverse of A = B⁻¹ + M, and what the weights add to logdet; see ``means.basis.Coordinates``."""
+        own = self.basis.coordinates
+        A = (M + M.T) / 2 + own.precision.astype(M.dtype)
         self._refuse_dependent(A)
-        return C @ linalg.inv(A) @ C.T, linalg.slogdet(A)[1]
+        return self.xp.linalg.inv(A), self.xp.linalg.slogdet(A)[1] + own.log_det
 
     def _refuse_dependent(self, A: Any) -> None:
         """Basis functions with vague weights that the rows cannot tell apart have no weights."""
@@ -161,7 +153,8 @@ class AbstractFactor:
             return
         size = np.sqrt(np.abs(np.diagonal(A)))
         even = A / np.where(size > 0, size, 1.0)[:, None] / np.where(size > 0, size, 1.0)[None, :]
-        if np.linalg.svd(even, compute_uv=False)[-1] < np.finfo(A.dtype).eps * len(A):
+        flat = np.linalg.svd(even, compute_uv=False)[-1] < np.finfo(A.dtype).eps * len(A)
+        if flat or self.basis.coordinates.dependent:
             raise NotPositiveDefinite(
                 "gram: basis functions with vague weights are linearly dependent on these rows; drop some, or give their "
                 "weights a covariance."

@@ -405,4 +405,4 @@ class Dense(AbstractGram):
     def bind(
         self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
     ) -> DenseBound:
-        return DenseBound(self, kernels, X, None if basis is None else basis.evaluate(X), workspace)
+        return DenseBound(self, kernels, X, None if basis is None else basis.bind(X), workspace)

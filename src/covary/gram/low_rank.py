@@ -481,4 +481,4 @@ class LowRank(AbstractGram):
         gram = self
         if np.ndim(self.inducing) == 0:
             gram = self.replace(inducing=select(self.select, kernels[0], X, self.count()))
-        return LowRankBound(gram, kernels, X, None if basis is None else basis.evaluate(X))
+        return LowRankBound(gram, kernels, X, None if basis is None else basis.bind(X))

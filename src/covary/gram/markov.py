@@ -302,4 +302,4 @@ class Markov(AbstractGram):
     def bind(
         self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
     ) -> MarkovBound:
-        return MarkovBound(self, kernels, X, None if basis is None else basis.evaluate(X))
+        return MarkovBound(self, kernels, X, None if basis is None else basis.bind(X))

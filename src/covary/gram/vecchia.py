@@ -85,7 +85,7 @@ class Vecchia(AbstractGram):
     def bind(
         self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
     ) -> VecchiaBound:
-        return VecchiaBound(self, kernels, X, None if basis is None else basis.evaluate(X), workspace)
+        return VecchiaBound(self, kernels, X, None if basis is None else basis.bind(X), workspace)
 
 
 class NearestNeighbours(AbstractGram):

@@ -61,10 +61,7 @@ class Exact(AbstractInference):
 
 def vague_weights(H: Any) -> int:
     """How many basis functions have vague weights."""
-    if H is None:
-        return 0
-    prior = getattr(H, "prior", None)
-    return H.shape[1] if prior is None else int(prior.vague.sum())
+    return 0 if H is None else int(H.coordinates.prior.vague.sum())
 
 
 def residual(model: Any, data: Data) -> np.ndarray:

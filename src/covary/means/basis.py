@@ -23,6 +23,7 @@ from covary._checks import fail
 from covary._module import Module, child, static
 from covary._words import counted
 from covary.data import Inputs
+from covary.means.coordinates import orthogonalising
 from covary.means.functions import AbstractMean
 from covary.parameters import fixed, real
 
@@ -39,25 +40,58 @@ class WeightPrior(NamedTuple):
         return np.asarray(self.proper == 0)
 
 
-class Evaluated(np.ndarray):
-    """H of shape (n, m) with the prior of its weights beside it; what is computed from it is a plain array."""
+class Coordinates(NamedTuple):
+    r"""Weights as the gram uses them, :math:`u = R\beta`, so that neither units nor offsets of the columns cost digits.
 
-    prior: WeightPrior | None = None
+    With :math:`R^\top R = H^\top H + B^{-1}`, eliminating the weights means inverting
+    :math:`R^{-\top}(B^{-1} + H^\top K_y^{-1}H)R^{-1}`, which is as well conditioned as :math:`K_y`; ``log_det`` is what the
+    change of coordinates and log det B add to its log determinant.
+    """
+
+    prior: WeightPrior
+    R: np.ndarray  # (m, m), upper triangular
+    precision: np.ndarray  # (m, m): R⁻ᵀB⁻¹R⁻¹, where vague weights have none
+    log_det: float
+    dependent: bool  # vague weights that these rows cannot tell apart
+
+    def at(self, H: np.ndarray) -> np.ndarray:
+        """Basis functions h(x) at any rows, in these coordinates."""
+        return linalg.solve_triangular(self.R, np.asarray(H, np.float64).T, trans=1).T.astype(H.dtype)
+
+    def original(self, u: Any) -> np.ndarray:
+        """Weights of the basis functions as they were given, (m, ...)."""
+        flat = linalg.solve_triangular(self.R, np.asarray(u, np.float64).reshape(len(u), -1))
+        return flat.reshape(np.shape(u)).astype(u.dtype)
+
+
+def coordinates(H: np.ndarray, prior: WeightPrior) -> Coordinates:
+    """Those of the basis functions at the rows learned from."""
+    own = prior.proper[:, None] * linalg.solve_triangular(prior.root, np.eye(len(prior.root)), lower=True)
+    R, dependent = orthogonalising(np.concatenate([H, own.astype(H.dtype)]))
+    half = linalg.solve_triangular(R, own.T, trans=1)
+    log_det = 2 * float(np.log(np.diagonal(R)).sum() + np.log(np.diagonal(prior.root)).sum())
+    return Coordinates(prior, R, half @ half.T, log_det, bool(dependent.any()))
+
+
+class Evaluated(np.ndarray):
+    """H R⁻¹ of shape (n, m) with its coordinates beside it; what is computed from it is a plain array."""
+
+    coordinates: Coordinates
 
     def __array_finalize__(self, other: Any) -> None:
-        self.prior = getattr(other, "prior", None)
+        self.coordinates = getattr(other, "coordinates", None)  # type: ignore[assignment]
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         out = np.asarray(array)
         return out[()] if return_scalar else out
 
     def __reduce__(self) -> Any:
-        return _evaluated, (np.asarray(self), self.prior)
+        return _evaluated, (np.asarray(self), self.coordinates)
 
 
-def _evaluated(H: np.ndarray, prior: WeightPrior | None) -> Evaluated:
+def _evaluated(H: np.ndarray, found: Coordinates) -> Evaluated:
     out = H.view(Evaluated)
-    out.prior = prior
+    out.coordinates = found
     return out
 
 
@@ -92,8 +126,13 @@ class Basis(Module):
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         """h(x) for every row: shape (n, m)."""
-        H = _table(self.function, np.asarray(X.x))
-        return H if self.covariance is None else _evaluated(H, self.weight_prior(H.shape[1]))
+        return _table(self.function, np.asarray(X.x))
+
+    def bind(self, X: Inputs) -> Evaluated:
+        """The same at the rows learned from, in coordinates of their own."""
+        H = self.evaluate(X)
+        found = coordinates(H, self.weight_prior(H.shape[1]))
+        return _evaluated(found.at(H), found)
 
     def weight_prior(self, m: int) -> WeightPrior:
         """The prior of the m weights."""
@@ -167,6 +206,10 @@ class BasisMean(AbstractMean):
         H = jax.pure_callback(lambda x: _table(self.function, np.asarray(x)), like, X.x, vmap_method="sequential")
         return H @ jax.numpy.broadcast_to(self.weights, shape[1:])
 
+    def design(self, X: Inputs) -> dict[str, np.ndarray]:
+        H = _table(self.function, np.asarray(X.x))
+        return {"weights": H if np.ndim(self.weights) else H.sum(1, keepdims=True)}
+
     def pull(self, X: Inputs, bar: np.ndarray) -> BasisMean:
         slope = _table(self.function, np.asarray(X.x)).T @ bar
         return self.replace(weights=slope if np.ndim(self.weights) else slope.sum())
@@ -214,10 +257,11 @@ def basis_weights(posterior: Any) -> Weights:
     """
     if posterior.bound.basis is None:
         raise fail("basis_weights", "the prior has no explicit basis functions", "give GP(kernel, basis=...)")
-    mean, covariance = np.asarray(posterior.basis_weights), np.asarray(posterior.factor.project()[1])
-    own, basis = posterior.model.mean, posterior.model.prior.basis
-    if isinstance(own, BasisMean) and own.function == basis.function:
-        start = np.broadcast_to(np.asarray(own.weights, mean.dtype), mean.shape[:1])
+    own = posterior.bound.basis.coordinates
+    mean, covariance = np.asarray(posterior.basis_weights), own.original(own.original(posterior.factor.project()[1]).T)
+    prior, basis = posterior.model.mean, posterior.model.prior.basis
+    if isinstance(prior, BasisMean) and prior.function == basis.function:
+        start = np.broadcast_to(np.asarray(prior.weights, mean.dtype), mean.shape[:1])
         mean = mean + (start if mean.ndim == 1 else start[:, None])
     return Weights(mean, covariance)
 
@@ -233,17 +277,15 @@ def scale_free_log_evidence(posterior: Any) -> float:
     ----------
     Rasmussen & Williams (2006), eq. 2.45.
     """
-    H = posterior.bound.basis
-    if H is None:
+    if posterior.bound.basis is None:
         return float(posterior.log_evidence)
-    prior = getattr(H, "prior", None)
-    H = np.asarray(H, np.float64)
-    H = H if prior is None else H[:, prior.vague]
+    H = posterior.model.prior.basis.evaluate(posterior.bound.X).astype(np.float64)
+    H = H[:, posterior.bound.basis.coordinates.prior.vague]
     if posterior.data.weight is not None:  # a row of weight w stands for w equal rows
         H = H * np.sqrt(posterior.data.weight.astype(np.float64))[:, None]
-    R = linalg.qr(H, mode="r")[0][: H.shape[1]]
+    R = orthogonalising(H)[0]
     outputs = posterior.solved.shift.shape[1] if posterior.solved.shift.ndim == 2 else 1
-    return float(posterior.log_evidence + outputs * np.log(np.abs(np.diagonal(R))).sum())
+    return float(posterior.log_evidence + outputs * np.log(np.diagonal(R)).sum())
 
 
 # ready made -----------------------------------------------------------------------------------------------------------

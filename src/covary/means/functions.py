@@ -34,6 +34,10 @@ class AbstractMean(Module):
         """m(x) for every row, in jax.numpy (for compiled code)."""
         raise NotImplementedError
 
+    def design(self, X: Inputs) -> dict[str, np.ndarray]:
+        r"""The columns H (n, k) of every parameter the mean is linear in, by its name: :math:`m = \sum H_p\,p`."""
+        return {}
+
     def check(self, X: Inputs) -> None:
         """Raise a sentence if the mean's numbers do not fit these inputs."""
 
@@ -95,6 +99,10 @@ class Linear(AbstractMean):
 
     def block(self, X: Inputs) -> Any:
         return X.x @ jnp.broadcast_to(self.weight, (X.columns,)) + self.value
+
+    def design(self, X: Inputs) -> dict[str, np.ndarray]:
+        slopes = X.x if np.ndim(self.weight) else X.x.sum(1, keepdims=True)
+        return {"value": np.ones((X.rows, 1)), "weight": slopes}
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Linear:
         slope = X.x.T @ bar

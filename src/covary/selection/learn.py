@@ -29,11 +29,10 @@ from covary.inference.svgp import SVGP
 from covary.model import Model
 from covary.optimise.clock import Clock, interruptible
 from covary.optimise.lbfgs import lbfgs
-from covary.parameters import Packing
 from covary.selection.journal import Journal, fingerprint
 from covary.selection.levels import GAIN, Levels, coarse_inference
 from covary.selection.priors import Priors
-from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
+from covary.selection.problem import Objective, box, difference_hessian, natural_coordinates, needed_jitter
 from covary.selection.progress import Tracker
 from covary.selection.search import (
     CLEARLY,
@@ -123,12 +122,12 @@ class Learned:
         packing = self.objective.packing
         values, vectors = np.linalg.eigh((self.hessian + self.hessian.T) / 2)
         curved = values > 1e-8 * max(values.max(initial=0.0), 1e-300)
-        weight = vectors**2
+        weight = packing.outward(vectors) ** 2
         spread = (weight[:, curved] / values[curved]).sum(1)
-        spread[(weight[:, ~curved] > 0.01).any(1)] = np.inf
+        spread[(weight[:, ~curved] > 0.01 * weight.sum(1, keepdims=True)).any(1)] = np.inf
         out = {}
         for slot in packing.slots:
-            errors = np.sqrt(spread[slot.start : slot.stop]) * packing.scale.get(slot.paths[0], 1.0)
+            errors = np.sqrt(spread[slot.start : slot.stop])
             out |= {path: errors.reshape(slot.shape) for path in slot.paths}
         return out
 
@@ -236,7 +235,7 @@ def _search(
     model = spread_equal(model)
     attached = Priors(model, priors)
     natural = spread_equal(starting_values(model, data))
-    packing = Packing(model, tie=tie, scale=real_scales(model, data))
+    packing = natural_coordinates(model, data, tie, attached)
     if packing.size == 0:
         raise fail("learn", "every parameter is fixed", "free one, or call condition directly")
     theta0, centre = packing.pack(model), packing.pack(natural)
@@ -315,7 +314,7 @@ def _search(
             break
         tracker.start = len(points) + i
         held, before = problem, function
-        other = Packing(spread_equal(as_model(rival)), tie=tie, scale=packing.scale)
+        other = packing.like(spread_equal(as_model(rival)), tie=tie)
         if other.names() != packing.names():
             raise fail("learn", f"the rival {rival.kernel!r} has other parameters", "give models with the same ones")
         problem = Objective(other, attached, data, coarsely, gram, objective, (lower, upper))

@@ -55,7 +55,7 @@ class Priors:
                 if isinstance(density, Uniform):
                     with np.errstate(divide="ignore", invalid="ignore"):
                         ends = slot.space.unconstrain(np.array([density.lower, density.upper]))
-                    ends = ends / packing.scale.get(slot.paths[0], 1.0)
+                    ends = ends / packing.units[slot.start + i]
                     lower[slot.start + i] = -np.inf if np.isnan(ends[0]) else ends[0]
                     upper[slot.start + i] = np.inf if np.isnan(ends[1]) else ends[1]
         return lower, upper
@@ -76,8 +76,8 @@ class Priors:
                     value, part = value + float(np.log(at)), part + 1.0
                 elif slot.space is not REAL:
                     value, part = value + float(np.log(slope[i])), part + 1 - 2 * float(at)
-                gradient[slot.start + i] += part * packing.scale.get(slot.paths[0], 1.0)
-        return value, gradient
+                gradient[slot.start + i] += part
+        return value, packing.onto(gradient)
 
 
 def _inside(density: AbstractDistribution, x: float) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from covary._checks import NotPositiveDefinite, fail
 from covary._precision import cast, precision
@@ -17,7 +18,8 @@ from covary.gram.traced import on_device
 from covary.inference.condition import bind, order, settled
 from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
-from covary.parameters import POSITIVE, Packing, parameters
+from covary.means.coordinates import orthogonalising
+from covary.parameters import POSITIVE, Frame, Packing, parameters
 from covary.selection.objectives import log_evidence_and_grad
 from covary.selection.priors import Priors
 from covary.selection.starts import target_scale, working
@@ -160,10 +162,29 @@ def difference_hessian(
     return (H + H.T) / 2
 
 
-def real_scales(model: Any, data: Data) -> dict[str, float]:
-    """Real parameters of the mean function are measured in units of y's spread."""
+def natural_coordinates(model: Any, data: Data, tie: Any, priors: Priors) -> Packing:
+    r"""The free parameters as a vector in which none depends on the units of X and y, and weights of a mean not on each other.
+
+    Real parameters of the mean function are measured in units of y's spread. Those a mean is linear in, :math:`m = H\beta`,
+    are given by the values they have on the rows: with :math:`H = QR`, :math:`\beta = s R^{-1}u`. A slope along years and the
+    intercept at year zero are then searched as the slope and the mean over the data. Weights with bounds keep a coordinate
+    each, and the others are freed of them.
+    """
     spread = target_scale(working(model, data))
-    return {path: spread for path, p in parameters(model).items() if path.startswith("mean.") and p.space is not POSITIVE}
+    scale = {path: spread for path, p in parameters(model).items() if path.startswith("mean.") and p.space is not POSITIVE}
+    packing = Packing(model, tie=tie, scale=scale)
+    limited = np.isfinite(np.concatenate([packing.box(), priors.box(packing)])).any(0)
+    alone = {s.paths[0]: bool(limited[s.start : s.stop].any()) for s in packing.slots if len(s.paths) == 1}
+    design = {f"mean.{name}": H for name, H in model.mean.design(data.X).items()}
+    paths = tuple(sorted((path for path in design if path in alone), key=lambda path: alone[path]))
+    if not paths:
+        return packing
+    H = np.concatenate([design[path] for path in paths], axis=1).astype(np.float64)
+    weight = np.ones(len(H)) if data.weight is None else data.weight.astype(np.float64)
+    R = orthogonalising(H * np.sqrt(weight / weight.sum())[:, None])[0]
+    free = sum(design[path].shape[1] for path in paths if not alone[path])
+    R[free:, free:] = np.diag(np.linalg.norm(R[free:, free:], axis=0))  # bounds are bounds of one coordinate each
+    return Packing(model, tie=tie, scale=scale, frame=Frame(paths, spread * solve_triangular(R, np.eye(len(R)))))
 
 
 def box(packing: Packing, priors: Priors, data: Data, theta0: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from covary.inference.stochastic import Trained
 from covary.optimise.clock import Clock
-from covary.parameters import Packing
 from covary.selection.problem import Objective
 from covary.selection.progress import Tracker
 
@@ -23,7 +22,7 @@ def train(
     problem's gram is the trained one afterwards.
     """
     packing = problem.packing
-    begin = Packing(packing.unpack(theta), tie=tie, scale=packing.scale)
+    begin = packing.like(packing.unpack(theta), tie=tie)
     left = None if clock.end is None else max(1.0, clock.end - time.monotonic())
     rows = problem.data.rows
 
