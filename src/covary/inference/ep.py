@@ -22,7 +22,7 @@ from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
 from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
-from covary.inference.base import AbstractInference, Solved, observations, shaped
+from covary.inference.base import AbstractInference, Solved, centred, observations, prior_spread, shaped
 from covary.sites import Diagonal
 
 LEAST = 1e-10  # the share of a marginal's precision that a cavity must keep
@@ -197,8 +197,8 @@ class _Run:
         if self.likelihood.latents != 1:
             name = type(self.likelihood).__name__
             raise fail("inference.EP", f"{name} has {self.likelihood.latents} latent functions", "use inference=Laplace()")
-        self.y, self.weight = observations("inference.EP", self.likelihood, data)
-        self.prior_mean = model.mean.evaluate(data.X)
+        y, self.weight = observations("inference.EP", self.likelihood, data)
+        self.y, self.prior_mean = centred(self.likelihood, y, model.mean.evaluate(data.X))
         alpha = ep.power
         self.power = alpha * self.weight if self.weight is not None else None if alpha == 1 else np.full(data.rows, alpha)
 
@@ -207,7 +207,7 @@ class _Run:
         held = None if memory is None else memory.get("sites")
         if held is not None and held[0].shape == self.prior_mean.shape and self.move(*held):
             return
-        first = 0.0 if self.bound.basis is None else 0.5
+        first = 0.0 if self.bound.basis is None else 0.5 / prior_spread(self.bound) ** 2
         self.move(np.full_like(self.prior_mean, first), np.zeros_like(self.prior_mean))
 
     def move(self, tau: np.ndarray, nu: np.ndarray) -> bool:
