@@ -112,9 +112,13 @@ class DiagonalFactor(AbstractFactor):
         return root * self.lane.solve(self.L, root * B)
 
     def _alpha(self, shift: Any) -> Any:
-        if self.xp is np and float(self.root.min()) ** 2 * float(self.K[0, 0]) > SHARP:
-            return self._solve(shift / (self.root**2 if shift.ndim == 1 else self.root[:, None] ** 2))
-        return shift - self._solve(self.lane.times(self.K, shift))  # R&W, algorithm 3.1, line 7: sound however large K is
+        sharp = self.root**2 * float(self.K[0, 0]) > SHARP if self.xp is np else np.zeros(1, bool)
+        if not sharp.any():
+            return shift - self._solve(self.lane.times(self.K, shift))  # R&W, algorithm 3.1, line 7: sound however large K is
+        sharp, W = (v if shift.ndim == 1 else v[:, None] for v in (sharp, self.root**2))
+        rest = np.where(sharp, 0.0, shift)
+        seen = np.where(sharp, shift / np.where(sharp, W, 1.0), 0.0)  # where a site is sharp: what it observed
+        return rest + self._solve(seen - self.lane.times(self.K, rest) if rest.any() else seen)
 
     def _sigma(self, B: Any) -> Any:
         return self.lane.times(self.K, self._alpha(B))
