@@ -30,7 +30,7 @@ class BlocksFactor(SeveralFactor):
         self.sites, self.n, self.L = sites, W.shape[0], W.shape[1]
         self.K = [K[c if len(K) > 1 else 0] for c in range(self.L)]
         values, vectors = np.linalg.eigh((W + W.transpose(0, 2, 1)) / 2)
-        if (values < -1e-8 * (1 + np.abs(values).max())).any():
+        if (values < -1e-8 * np.abs(values).max(1, keepdims=True)).any():
             raise NotPositiveDefinite("gram.Dense: a block of site precisions is not positive semi-definite.")
         self.C = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]  # W_i = C_i C_iᵀ
         n, m = self.n, self.n * self.L

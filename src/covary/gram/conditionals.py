@@ -159,7 +159,7 @@ class VecchiaBound(AbstractBound):
 
         def work(span: tuple[int, int], X: Inputs, there: np.ndarray, rows: np.ndarray) -> Any:
             L, cross, own = local.factors(bare, X, noise[rows], there, jitter)
-            b, d, pivots = (np.asarray(v)[: span[1] - span[0]] for v in local.solve(L, cross, own))
+            b, d, pivots = (np.asarray(v)[: span[1] - span[0]] for v in local.solve(L, cross, own, there))
             return b, d, pivots, L if keep else None
 
         try:
@@ -187,7 +187,7 @@ class VecchiaBound(AbstractBound):
         if unique < self.X.rows and noise.min() == 0:
             repeated = counted(self.X.rows - unique, "row of X repeats another", "rows of X repeat others")
             cause = f"{repeated} and the noise is zero there"
-        elif noise.min() < 1e-10:
+        elif noise.min() < 1e-10 * float(tiles.diag(self.kernels[0], self.X).max()):
             cause = f"the noise variance is only {noise.min():.1e}"
         return (
             f"gram.Vecchia: K + noise is not positive definite among some row's neighbours (jitter {self.gram.jitter:g}): "
@@ -258,7 +258,7 @@ class VecchiaBound(AbstractBound):
 
         def work(span: tuple[int, int], inputs: Inputs, there: np.ndarray, rows: np.ndarray) -> Any:
             m = span[1] - span[0]
-            b, d, _ = local.solve(*local.factors(bare, inputs, noise[rows], there, jitter))
+            b, d, _ = local.solve(*local.factors(bare, inputs, noise[rows], there, jitter), there)
             return np.asarray(b)[:m, : near.shape[1]], np.asarray(d)[:m]
 
         b, d = zip(*local.each(work, self.X, index, X), strict=True)

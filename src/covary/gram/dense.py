@@ -112,9 +112,13 @@ class DiagonalFactor(AbstractFactor):
         return root * self.lane.solve(self.L, root * B)
 
     def _alpha(self, shift: Any) -> Any:
-        if self.xp is np and float(self.root.min()) ** 2 * float(self.K[0, 0]) > SHARP:
-            return self._solve(shift / (self.root**2 if shift.ndim == 1 else self.root[:, None] ** 2))
-        return shift - self._solve(self.lane.times(self.K, shift))  # R&W, algorithm 3.1, line 7: sound however large K is
+        sharp = self.root**2 * float(self.K[0, 0]) > SHARP if self.xp is np else np.zeros(1, bool)
+        if not sharp.any():
+            return shift - self._solve(self.lane.times(self.K, shift))  # R&W, algorithm 3.1, line 7: sound however large K is
+        sharp, W = (v if shift.ndim == 1 else v[:, None] for v in (sharp, self.root**2))
+        rest = np.where(sharp, 0.0, shift)
+        seen = np.where(sharp, shift / np.where(sharp, W, 1.0), 0.0)  # where a site is sharp: what it observed
+        return rest + self._solve(seen - self.lane.times(self.K, rest) if rest.any() else seen)
 
     def _sigma(self, B: Any) -> Any:
         return self.lane.times(self.K, self._alpha(B))
@@ -305,7 +309,7 @@ class DenseBound(AbstractBound):
             start = 1e-14 if self.X.x.dtype == np.float64 else 1e-7
             jitter = max(10 * jitter, start)
             if jitter > self.gram.max_jitter:
-                raise NotPositiveDefinite(_why(self.X, sites, self.gram.max_jitter))
+                raise NotPositiveDefinite(_why(self.X, sites, self.gram.max_jitter, float(self.diag().max())))
 
     def pull(self, factor: Any, shift: Any, alpha: Any, bars: Bars, *, consume: bool = False) -> Pulled:
         if isinstance(factor.sites, Softmax | Blocks):
@@ -366,14 +370,14 @@ def _fast(alpha: np.ndarray, shift: np.ndarray, bars: Bars, R: np.ndarray) -> tu
     return Cotangent(scale, -bars.quad * a, a), (2 * bars.quad * a).reshape(shift.shape), spread_bar
 
 
-def _why(X: Inputs, sites: Noise, cap: float) -> str:
+def _why(X: Inputs, sites: Noise, cap: float, level: float) -> str:
     """The likely cause of a matrix that cannot be factorised, in one sentence."""
     unique = len(np.unique(np.asarray(X.x), axis=0))
     smallest = float(np.min(np.asarray(sites.variance)))
     cause = "the kernel may not be positive definite, or a length-scale is far too long for these inputs"
     if unique < X.rows and smallest == 0:
         cause = f"{counted(X.rows - unique, 'row of X repeats another', 'rows of X repeat others')} and the noise is zero there"
-    elif smallest < 1e-10:
+    elif smallest < 1e-10 * level:
         cause = f"the noise variance is only {smallest:.1e}"
     return (
         f"gram.Dense: K + noise is not positive definite even with jitter {cap:.0e} of its mean diagonal: {cause}; "

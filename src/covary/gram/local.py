@@ -78,10 +78,10 @@ def _backward(L: Any, B: Any) -> Any:
 
 
 @jax.jit
-def solve(L: Any, cross: Any, own: Any) -> tuple[Any, Any, Any]:
-    """Weights b, variances d, and the least pivot of every local factor."""
+def solve(L: Any, cross: Any, own: Any, there: Any) -> tuple[Any, Any, Any]:
+    """Weights b, variances d, and the least pivot of every local factor; infinite where there are no neighbours."""
     half = _forward(L, cross)
-    pivots = jnp.min(jnp.diagonal(L, axis1=1, axis2=2), axis=1) ** 2
+    pivots = jnp.min(jnp.where(there[:, :-1], jnp.diagonal(L, axis1=1, axis2=2), jnp.inf), axis=1) ** 2
     return _backward(L, half), own - (half**2).sum(1), pivots
 
 

@@ -80,10 +80,11 @@ def informative_rows(model: Any, data: Data, count: int) -> np.ndarray:
     with precision(data.dtype):
         base = model.mean.evaluate(data.X)
         variance = tiles.diag(kernel, data.X).astype(np.float64)
+        level = float(variance.max())
         mean, F = np.zeros(data.rows), np.zeros((data.rows, count), order="F")
         open_, chosen = np.ones(data.rows, bool), []
         for j in range(count):
-            site, target, score = _sites(likelihood, data, base + mean, variance)
+            site, target, score = _sites(likelihood, data, base + mean, variance, level)
             pick = int(np.argmax(np.where(open_, score, -np.inf)))
             column = tiles.cross(kernel, data.X, data.X.take(slice(pick, pick + 1)))[:, 0] - F[:, :j] @ F[pick, :j]
             total = np.sqrt(max(variance[pick], 0.0) + site[pick])
@@ -95,13 +96,16 @@ def informative_rows(model: Any, data: Data, count: int) -> np.ndarray:
     return np.array(chosen)
 
 
-def _sites(likelihood: Any, data: Data, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sites(
+    likelihood: Any, data: Data, mean: np.ndarray, variance: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For every row: the variance and place of the Gaussian that its observation amounts to, and its score."""
     if isinstance(likelihood, Gaussian):
         s = np.maximum(np.asarray(likelihood.sites(data).variance), 1e-300)
         return s, data.y, 0.5 * np.log1p(variance / s)
-    tilted = likelihood.tilted(data.y, mean, np.maximum(variance, 1e-12), data.weight)
-    shrunk = np.clip(tilted.variance, 1e-12 * np.maximum(variance, 1e-12), None)
-    precision_gain = np.maximum(1 / shrunk - 1 / np.maximum(variance, 1e-12), 1e-10)
-    place = (tilted.mean / shrunk - mean / np.maximum(variance, 1e-12)) / precision_gain
-    return 1 / precision_gain, place, 0.5 * np.log(np.maximum(variance, 1e-12) / shrunk)
+    variance = np.maximum(variance, 1e-12 * level)
+    tilted = likelihood.tilted(data.y, mean, variance, data.weight)
+    shrunk = np.maximum(tilted.variance, 1e-12 * variance)
+    precision_gain = np.maximum(1 / shrunk - 1 / variance, 1e-10 / level)
+    place = mean + (tilted.mean - mean) / shrunk / precision_gain
+    return 1 / precision_gain, place, 0.5 * np.log(variance / shrunk)

@@ -11,6 +11,7 @@ from covary._checks import fail
 from covary._module import Module
 from covary.data import Data
 from covary.gram.base import AbstractBound
+from covary.kernels import tiles
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,18 @@ def observations(who: str, likelihood: Any, data: Data) -> tuple[np.ndarray, np.
         )
     likelihood.check(data.y, who)
     return data.y, data.weight
+
+
+def centred(likelihood: Any, y: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Observations and prior means; where only their difference counts, it is taken once, before digits are lost to it."""
+    return (y - mean, np.zeros_like(mean)) if likelihood.location else (y, mean)
+
+
+def prior_spread(bound: Any) -> Any:
+    """A typical standard deviation of the prior of every latent function: the unit in which slopes over f are measured."""
+    each = np.sqrt([float(np.mean(tiles.diag(kernel, bound.X))) for kernel in bound.kernels])
+    each = np.where(each > 0, each, 1.0)
+    return each[0] if len(each) == 1 else each
 
 
 def shaped(model: Any, kernel: Any, mean: Any, likelihood: Any) -> Any:

@@ -22,9 +22,10 @@ from covary._checks import NotPositiveDefinite, fail
 from covary._module import static
 from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
-from covary.inference.base import AbstractInference, Solved, observations, shaped
+from covary.inference.base import AbstractInference, Solved, centred, observations, prior_spread, shaped
 from covary.sites import Diagonal
 
+MOSTLY = 0.9  # the share of a marginal's precision beyond which its own site leaves few digits to the cavity
 LEAST = 1e-10  # the share of a marginal's precision that a cavity must keep
 SEARCHING = 1e-6  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
 ROUGHLY = 1e-3  # how far from settled sites may be for their evidence to be of use in a search
@@ -76,9 +77,13 @@ class EP(AbstractInference):
         self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None, memory: Any = None
     ) -> Solved:
         run = _Run(self, model, data, bound)
-        run.begin(memory)
         sweep = self._together if self.schedule == "parallel" else self._one_by_one
-        status, steps = sweep(run, self.tolerance if memory is None else max(self.tolerance, SEARCHING))
+        tolerance = self.tolerance if memory is None else max(self.tolerance, SEARCHING)
+        warm = run.begin(memory)
+        status, steps = sweep(run, tolerance)
+        if warm and not status.startswith("converged"):  # the sites of another model may lead nowhere
+            run.begin(None)
+            status, steps = sweep(run, tolerance)
         moments = run.moments
         alpha, tau, nu, cavity, mu = self.power, run.tau, run.nu, moments.cavity, moments.cavity_mean
         grown = 1 + alpha * tau * cavity
@@ -197,18 +202,22 @@ class _Run:
         if self.likelihood.latents != 1:
             name = type(self.likelihood).__name__
             raise fail("inference.EP", f"{name} has {self.likelihood.latents} latent functions", "use inference=Laplace()")
-        self.y, self.weight = observations("inference.EP", self.likelihood, data)
-        self.prior_mean = model.mean.evaluate(data.X)
+        y, self.weight = observations("inference.EP", self.likelihood, data)
+        self.y, self.prior_mean = centred(self.likelihood, y, model.mean.evaluate(data.X))
         alpha = ep.power
         self.power = alpha * self.weight if self.weight is not None else None if alpha == 1 else np.full(data.rows, alpha)
 
-    def begin(self, memory: Any) -> None:
-        """No sites (line 2), or those of the last run where they are proper; vague weights need some from the start."""
+    def begin(self, memory: Any) -> bool:
+        """No sites (line 2), or those of the last run where they are proper; vague weights need some from the start.
+
+        Whether they are those of the last run.
+        """
         held = None if memory is None else memory.get("sites")
         if held is not None and held[0].shape == self.prior_mean.shape and self.move(*held):
-            return
-        first = 0.0 if self.bound.basis is None else 0.5
+            return True
+        first = 0.0 if self.bound.basis is None else 0.5 / prior_spread(self.bound) ** 2
         self.move(np.full_like(self.prior_mean, first), np.zeros_like(self.prior_mean))
+        return False
 
     def move(self, tau: np.ndarray, nu: np.ndarray) -> bool:
         """Take these sites and find the posterior; False where there is none."""
@@ -227,20 +236,29 @@ class _Run:
     def match(self) -> tuple[np.ndarray, np.ndarray]:
         """The sites whose moments match, all at once (lines 5 to 10); rows without a proper cavity keep theirs."""
         alpha, precision = self.ep.power, 1 / self.variance
-        cavity_tau = precision - alpha * self.tau  # line 5
+        cavity_tau = (self.left() + (1 - alpha) * self.tau * self.variance) * precision  # line 5
         proper = cavity_tau > LEAST * precision
         cavity = 1 / np.where(proper, cavity_tau, precision)
-        cavity_mean = cavity * np.where(proper, self.mean * precision - alpha * self.nu, self.mean * precision)  # line 6
+        cavity_mean = self.mean - np.where(proper, alpha * cavity * self.factor.alpha(self.nu), 0.0)  # line 6
         tilted = self.likelihood.tilted(self.y, self.prior_mean + cavity_mean, cavity, self.power)  # line 7
         shift = tilted.mean - self.prior_mean - cavity_mean
         self.moments = _Moments(cavity_mean, cavity, tilted, shift)
         with np.errstate(divide="ignore", invalid="ignore"):
             new_tau = (1 / tilted.variance - cavity_tau) / alpha  # lines 8 and 9
-            new_nu = ((tilted.mean - self.prior_mean) / tilted.variance - cavity_mean * cavity_tau) / alpha  # line 10
+            new_nu = shift / tilted.variance / alpha + cavity_mean * new_tau  # line 10
         sound = proper & np.isfinite(new_tau) & np.isfinite(new_nu)
         if self.likelihood.log_concave:
             new_tau = np.maximum(new_tau, 0.0)
         return np.where(sound, new_tau, self.tau), np.where(sound, new_nu, self.nu)
+
+    def left(self) -> np.ndarray:
+        """The share of every marginal's precision that is not its own site's, 1 − τΣ.
+
+        Where that is little, the difference would lose the digits: R_ii = τ(1 − τΣ) has them.
+        """
+        own = self.tau * self.variance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(own > MOSTLY, self.factor.diag_inverse() / self.tau, 1 - own)
 
     def match_one(self, i: int, mean: float, variance: float, tau: float, nu: float) -> tuple[float, float]:
         """The same of one site."""

@@ -145,7 +145,7 @@ def _nodes(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarra
     if type(likelihood).expected_log_prob is AbstractLikelihood.expected_log_prob:
         z, weight = quadrature.hermite(AVERAGE)
         return mean[:, None] + sd[:, None] * z, np.broadcast_to(weight, (len(mean), AVERAGE))
-    sd = np.maximum(sd, 1e-12 * np.maximum(1.0, np.abs(mean)))
+    sd = np.maximum(sd, 1e-12 * np.abs(mean))
     reach = (REACH + np.minimum(sd, REACH)) * sd
     low, high = (mean - reach)[:, None], (mean + reach)[:, None]
     if getattr(likelihood, "link", "") == "square":  # log f² has a pole at zero

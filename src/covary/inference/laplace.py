@@ -21,11 +21,11 @@ from covary._module import static
 from covary.data import Data
 from covary.gram.base import AbstractBound, Bars
 from covary.inference import modes
-from covary.inference.base import AbstractInference, Solved, shaped
+from covary.inference.base import AbstractInference, Solved, prior_spread, shaped
 
 SEARCHING = 1e-6  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
 CHORD = 0.3  # a factor is kept while a step with it leaves less than this share of the difference
-STUCK = 1e-4  # the least relative difference between weights and slopes that rounding does not excuse
+STUCK = 1e-4  # the least difference between weights and slopes that rounding does not excuse
 
 
 class Laplace(AbstractInference):
@@ -36,7 +36,8 @@ class Laplace(AbstractInference):
     max_steps
         The most Newton steps.
     tolerance
-        Stop when the weights a equal the slope of log p to this relative precision.
+        Stop when the weights a equal the slope of log p to this precision, both per standard deviation of the prior and
+        relative to the largest slope.
     """
 
     max_steps: int = static(100)
@@ -50,10 +51,12 @@ class Laplace(AbstractInference):
         a, g, best = self.begin(view, bound, memory)  # algorithm 3.1, line 2
         gain, status, steps, level, least = np.inf, "reached max_steps", 0, 0, np.inf
         rest, held = np.inf, None
+        spread = prior_spread(bound)
         while True:
             signed = gain < 1.0
             gradient, sites = view.sites(g, signed=signed)  # line 4
-            last, rest = rest, float(np.abs(gradient - a).max() / (1 + np.abs(gradient).max()))
+            unit = spread if bound.basis is None else view.unit(spread, sites)
+            last, rest = rest, float(np.abs(unit * (gradient - a)).max() / (1 + np.abs(unit * gradient).max()))
             if rest < (self.tolerance if memory is None else max(self.tolerance, SEARCHING)):
                 status = "converged"
                 break
@@ -67,7 +70,8 @@ class Laplace(AbstractInference):
                 new_a, new_g = a + length * (target - a), g + length * (target_g - g)
                 parts = new_a * new_g
                 value = view.log_prob(new_g) - 0.5 * float(parts.sum())
-                if value >= best - 1e-12 * (1 + abs(best) + float(np.abs(parts).sum())):  # rounding excepted
+                size = 1 + len(g) + float(np.abs(parts).sum())  # of the objective, whatever the units of y
+                if value >= best - 1e-12 * size:  # rounding excepted
                     break
                 length /= 2
             else:
@@ -75,7 +79,7 @@ class Laplace(AbstractInference):
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
             gain, a, g, best = value - best, new_a, new_g, value
-            flat = gain < 1e-13 * (1 + abs(best) + float(np.abs(parts).sum())) and rest > 0.95 * least
+            flat = gain < 1e-13 * size and rest > 0.95 * least
             level, least = level + 1 if flat else 0, min(least, rest)
             if level == 3:
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary.data import Data
-from covary.inference.base import observations, zeros_like
+from covary.inference.base import centred, observations, zeros_like
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
 from covary.sites import Blocks, Diagonal, Softmax
 
@@ -25,7 +25,7 @@ def view(model: Any, data: Data) -> Any:
     y, weight = observations(who, likelihood, data)
     if not likelihood.smooth:
         raise fail(who, f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use", "use inference=EP()")
-    mean = model.mean.evaluate(data.X)
+    y, mean = centred(likelihood, y, model.mean.evaluate(data.X))
     if isinstance(likelihood, SoftmaxLikelihood):
         return Many(likelihood, y, mean, weight)
     return One(likelihood, y, mean, weight) if likelihood.latents == 1 else Coupled(likelihood, y, mean, weight)
@@ -60,6 +60,11 @@ class One:
         s = self.slopes(g)
         W = -self.weight * s.second
         return self.weight * s.first, Diagonal(W if signed and not self.likelihood.log_concave else np.maximum(W, 0.0))
+
+    def unit(self, spread: float, sites: Diagonal) -> float:
+        """The unit of f where basis functions let it go further than the prior: also how far an observation lets it."""
+        precise = float(np.abs(sites.precision).mean())
+        return max(spread, precise**-0.5) if precise > 0 else spread
 
     def curvature(self, sites: Diagonal, v: np.ndarray) -> np.ndarray:
         """W v."""

@@ -10,14 +10,14 @@ gradient of q points at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from covary._checks import NotPositiveDefinite, fail
 from covary.data import Data, Inputs
-from covary.inference.base import shaped
+from covary.inference.base import centred, shaped
 from covary.inference.expected import Rows, expected, expected_pull
 from covary.inference.whitened import Pull, Whitened, WhitenedBound, times, weighted
 from covary.likelihoods.gaussian import Gaussian
@@ -25,7 +25,7 @@ from covary.likelihoods.softmax import Softmax
 
 CHUNK = 2048  # rows at a time where all are visited
 NEAR, MIXED = 1.0, 8  # how short steps must be, in standard deviations of the rows, to be mixed, and how many of them
-FLAT = 1e-13  # gains of the bound, relatively, that are none
+FLAT, ROUNDING = 1e-13, 1e-12  # of rows and divergence, whatever the units of y: gains of the bound that are none; losses excused
 KEPT = 2**28  # bytes of features that are kept from one visit to the next
 
 
@@ -55,8 +55,9 @@ class Run:
     """A model at given hyperparameters beside rows of data, each counted ``scale`` times."""
 
     def __init__(self, model: Any, X: Inputs, rows: Rows, bound: WhitenedBound, scale: float = 1.0) -> None:
-        self.model, self.X, self.rows, self.bound, self.scale = model, X, rows, bound, scale
-        self.prior_mean = np.asarray(model.mean.evaluate(X), np.float64)[:, None] * model.likelihood.has_mean
+        y, mean = centred(model.likelihood, rows.y, np.asarray(model.mean.evaluate(X), np.float64))
+        self.model, self.X, self.rows, self.bound, self.scale = model, X, replace(rows, y=y), bound, scale
+        self.prior_mean = mean[:, None] * model.likelihood.has_mean
         self.kept: dict[int, Any] = {}
         self.keep = X.rows * bound.Z.rows * len(bound.kernels) * 8 <= KEPT
 
@@ -141,7 +142,7 @@ class Run:
             sd = np.sqrt(np.maximum(new.own + new.rest, 1e-300))
             change = np.abs((new.own + new.rest) / np.maximum(seen.own + seen.rest, 1e-300) - 1)
             new.moved = float(max((np.abs(new.mean - seen.mean) / sd).max(), change.max())) / share
-            flat = flat + 1 if new.value - seen.value < FLAT * (1 + abs(new.value)) else 0
+            flat = flat + 1 if new.value - seen.value < FLAT * (1 + self.X.rows + new.q.kl) else 0
             seen = new
             if seen.moved < tolerance or flat == 3:
                 return seen.q, seen, "converged", steps
@@ -152,7 +153,7 @@ class Run:
         """The rows visited at another q, if the bound is no lower there."""
         try:
             new = self.visit(self.centred(q))
-            return new if new.value >= seen.value - 1e-12 * (1 + abs(seen.value)) else None
+            return new if new.value >= seen.value - ROUNDING * (1 + self.X.rows + seen.q.kl) else None
         except NotPositiveDefinite:
             return None
 

@@ -73,6 +73,7 @@ class AbstractLikelihood(Module):
     support = "real"
     log_concave = False
     sized = False
+    location = False  # whether p(y | f) depends on y − f alone, f the first latent function: a level far from zero then costs no digits
     smooth = True  # whether log p has a second derivative in f that says something (Laplace's method lives on it)
 
     @property
@@ -178,7 +179,7 @@ class AbstractLikelihood(Module):
             z = (f - mean) / sd
             return scale * s.log_prob - 0.5 * z * z, scale * s.first - z / sd, scale * s.second - 1 / sd**2
 
-        top, curve = quadrature.climb(slopes, mean)
+        top, curve = quadrature.climb(slopes, mean, sd)
         centre, own = self.shoulder(y, mean, sd) if self.log_concave else self.peak(y, mean)
         reach = quadrature.REACH * sd + np.abs(top - mean) + (0.0 if self.log_concave else np.abs(centre - mean))
         near = quadrature.around(top, np.minimum(1 / np.sqrt(curve), sd), reach)
@@ -211,7 +212,7 @@ class AbstractLikelihood(Module):
             best = fall.argmax(1)
             bend = fall[rows, best] / (grid[rows, best + 1] - grid[rows, best])
             low, high = grid[rows, np.maximum(best - 1, 0)], grid[rows, np.minimum(best + 2, 32)]
-        return (low + high) / 2, 1 / np.sqrt(np.maximum(bend, 1e-12))
+        return (low + high) / 2, 1 / np.sqrt(np.maximum(bend, 1e-300))
 
     def peak(self, y: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Where p(y | f) is largest as a function of f, and how wide it is there (asked for if it is not log-concave)."""
@@ -220,8 +221,9 @@ class AbstractLikelihood(Module):
             s = self.slopes(y, f)
             return s.log_prob, s.first, s.second
 
-        top, curve = quadrature.climb(slopes, start)
-        return top, 1 / np.sqrt(np.maximum(curve, 1e-12))
+        away = np.abs(y - start) if self.support == "real" else np.zeros_like(start)
+        top, curve = quadrature.climb(slopes, start, np.where(away > 0, away, 1.0))
+        return top, 1 / np.sqrt(np.maximum(curve, 1e-300))
 
     def expected_log_prob(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
         """E log p(y | f) over N(f | mean, variance), one row each."""

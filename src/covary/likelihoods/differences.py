@@ -24,7 +24,7 @@ def slope_over_parameters(likelihood: Any, value: Callable[[Any], float]) -> Any
         array = np.array(leaf, np.float64)
         gradient = np.zeros_like(array)
         for i in np.ndindex(array.shape):
-            step = STEP * max(abs(float(array[i])), 1e-12 if array[i] else 1.0)
+            step = STEP * (abs(float(array[i])) or 1.0)
             for places, weight in RULE:
                 moved = array.copy()
                 moved[i] += places * step

@@ -30,6 +30,7 @@ class Gaussian(AbstractLikelihood):
     variance: Any = positive(1.0)
 
     log_concave = True
+    location = True
 
     def log_prob(self, y: Any, f: Any) -> Any:
         return -0.5 * ((y - f) ** 2 / self.variance + jnp.log(2 * jnp.pi * self.variance))

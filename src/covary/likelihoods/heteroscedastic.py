@@ -42,6 +42,8 @@ class HeteroscedasticGaussian(AbstractLikelihood):
 
     variance: Any = positive(1.0)
 
+    location = True
+
     @property
     def latents(self) -> int:
         return 2

@@ -42,6 +42,7 @@ class DoubleExponential(AbstractLikelihood):
     scale: Any = positive(1.0)
 
     log_concave = True
+    location = True
     smooth = False
 
     def log_prob(self, y: Any, f: Any) -> Any:

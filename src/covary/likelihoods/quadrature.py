@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -66,11 +67,12 @@ def around(centre: np.ndarray, width: np.ndarray, extent: np.ndarray, *, panels:
 
 
 def climb(
-    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]], start: np.ndarray, steps: int = 25
+    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]], start: np.ndarray, size: Any, steps: int = 25
 ) -> tuple[np.ndarray, np.ndarray]:
     """Maximise one concave-ish function per row by safeguarded Newton steps: the place and the curvature there (positive).
 
-    ``slopes`` gives value, slope and second derivative per row. It is enough to come close: the peak only places the nodes.
+    ``slopes`` gives value, slope and second derivative per row, ``size`` is a distance that matters, for steps where nothing
+    else tells. It is enough to come close: the peak only places the nodes.
     """
     x = np.array(start, np.float64)
     value, slope, curve = slopes(x)
@@ -79,10 +81,9 @@ def climb(
         for _ in range(steps):
             down = np.maximum(-curve, 1e-300)
             step = slope / down
-            size = 1.0 / np.sqrt(down)
-            reach = np.maximum(1.0, np.abs(x))
+            reach = np.maximum(size, np.abs(x - start))
             step = np.where(-curve > 0, np.clip(step, -100 * reach, 100 * reach), np.sign(slope) * reach)
-            if np.all(np.abs(step) < 1e-3 * size):
+            if np.all(np.abs(step) < 1e-3 / np.sqrt(down)):
                 break
             slow = (step * before > 0) & (np.abs(step) > 0.3 * np.abs(before))  # far out on an exponential: take longer steps
             length, before = np.where(slow, 2 * np.maximum(length, 0.5), 1.0), step

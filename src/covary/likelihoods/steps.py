@@ -9,6 +9,7 @@ import numpy as np
 from covary.likelihoods import quadrature
 
 REACH = 8.0  # standard deviations; what lies beyond is 1e-15 of the mass
+LEAST = 1e-150  # the least standard deviation
 COARSE, FINE, NODES = 4, 6, 8  # panels on either side of the mean and of a step, and nodes in each
 
 
@@ -24,7 +25,7 @@ def resolved(
     0.3085375387
     """
     mean = np.asarray(mean, np.float64)
-    sd = np.maximum(np.sqrt(np.asarray(variance, np.float64)), 1e-12 * np.maximum(1.0, np.abs(mean)))
+    sd = np.maximum(np.sqrt(np.asarray(variance, np.float64)), np.maximum(1e-12 * np.abs(mean), LEAST))
     low, high = mean - REACH * sd, mean + REACH * sd
     marks = [quadrature.around(mean, sd, REACH * sd, panels=COARSE)]
     for place in np.reshape(centre, (len(mean), -1)).T:

@@ -49,6 +49,8 @@ class StudentT(AbstractLikelihood):
     _: KW_ONLY
     degrees: Any = positive(4.0)
 
+    location = True
+
     def log_prob(self, y: Any, f: Any) -> Any:
         nu, z = self.degrees, (y - f) / self.scale
         return _height(nu, jnp, jsp.gammaln) - jnp.log(self.scale) - (nu + 1) / 2 * jnp.log1p(z**2 / nu)

@@ -10,6 +10,7 @@ import numpy as np
 from covary.optimise.base import Function, OutOfTime, Recorder, Result
 from covary.optimise.clock import Clock
 
+LEVEL = 1e4  # the value that SciPy is told of the start: its tolerance is relative to values, ours is not
 REJECTED = 1e10  # what a failed evaluation costs above the start: large enough that every line search turns back
 
 
@@ -39,18 +40,15 @@ def lbfgs(
     from scipy.optimize import minimize
 
     record = Recorder(function, deadline=deadline, note=note)
-    start: list[float] = []
 
     def guarded(x: np.ndarray) -> tuple[float, np.ndarray]:
         x = x[:-1]
         value, gradient = record(x)
-        if not start:
-            start.append(value)
         if stop is not None and stop(x, value):
             raise Joined
         if not np.isfinite(value):
-            return start[0] + REJECTED, np.zeros(len(x) + 1)
-        return value, np.append(gradient, 0.0)
+            return LEVEL + REJECTED, np.zeros(len(x) + 1)
+        return value - first + LEVEL, np.append(gradient, 0.0)
 
     x0 = np.clip(x0, lower, upper)
     status = "converged"
@@ -64,7 +62,7 @@ def lbfgs(
             jac=True,
             method="L-BFGS-B",
             bounds=np.stack([np.append(lower, -np.inf), np.append(upper, np.inf)], axis=1),
-            options={"ftol": tolerance / max(abs(first), 1.0) * 1e-2, "gtol": tolerance, "maxfun": max_steps, "maxcor": 20},
+            options={"ftol": tolerance / LEVEL * 1e-2, "gtol": tolerance, "maxfun": max_steps, "maxcor": 20},
         )
         if not out.success and out.nit >= 1 and "ABNORMAL" not in str(out.message):
             status = "stopped after " + str(record.steps) + " evaluations"

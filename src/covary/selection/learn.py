@@ -339,7 +339,7 @@ def _search(
         best = min([climb(p, GAIN, 500) for p in points] or [best], key=lambda r: r.value)
         peaks = [Peak(best)]
     elif not only and len(levels) == 1 and np.isfinite(best.value):
-        best = climb(best.x, GAIN, 500)
+        best = min(climb(best.x, GAIN, 500), best, key=lambda r: r.value)
         peaks = [Peak(best)]
     if not np.isfinite(best.value):
         raise CovaryError(

@@ -71,9 +71,11 @@ def weigh(results: list[Result], function: Function, priors: Priors, packing: Pa
 
     A narrow peak may be a little higher than a broad one and hold far less of the posterior: the mass near an optimum is its
     height times :math:`|H|^{-1/2}`. The highest is left only for one that holds more. Where priors are not proper on every
-    positive parameter there is no mass, and the highest is the only one.
+    positive parameter there is no mass, and the highest is the only one. Of ends that a rough search cannot tell apart the
+    first counts, so that a start drawn at random does not decide where the fine search begins.
     """
-    best = min(results, key=lambda r: r.value)
+    lowest = min(results, key=lambda r: r.value)
+    best = next(r for r in results if r is lowest or (r.value < lowest.value + ROUGH and np.abs(r.x - lowest.x).max() < APART))
     covered = all(priors.of(slot) is not None for slot in packing.slots if slot.space is POSITIVE)
     rest = [r for r in sorted(results, key=lambda r: r.value) if r is not best and r.value < best.value + NEAR]
     if not covered or not rest or over(deadline):
