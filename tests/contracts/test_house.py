@@ -21,6 +21,7 @@ ORDER = [
     "_threads",
     "_memory",
     "_write",
+    "_read",
     "parameters",
     "distributions",
     "_pieces",

@@ -248,11 +248,11 @@ HOSTILE = {
     "pickle beside": (extra("arrays/evil.pkl"), "strange name"),
     "one array too many": (extra("arrays/evil.npy"), "lacks arrays, or has too many"),
     "one array missing": (lambda m: m.pop("arrays/alpha.npy"), "lacks arrays"),
-    "absurd shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 99)}"), "another shape"),
-    "negative shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2)}"), "another shape"),
-    "short array": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (30, 2)}"), "too short or too long"),
-    "objects": (header("X", "{'descr': '|O', 'fortran_order': False, 'shape': (30, 2)}"), "another shape or type"),
-    "code in a header": (header("X", "__import__('os').system('true')"), "damaged or no model file"),
+    "absurd shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 99), }"), "claims more bytes"),
+    "negative shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2), }"), "strange type or form"),
+    "short array": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (30, 2), }"), "claims more bytes"),
+    "objects": (header("X", "{'descr': '|O', 'fortran_order': False, 'shape': (30, 2), }"), "strange type or form"),
+    "code in a header": (header("X", "__import__('os').system('true')"), "strange type or form"),
     "nan in an array": (array("X", np.full((30, 2), np.nan)), "entries that are not finite"),
     "other alpha": (array("alpha", np.full(30, 1e3)), "does not agree with itself"),
     "other factor": (array("factor", np.zeros(465)), "does not agree with itself about the factor"),
@@ -291,7 +291,7 @@ HOSTILE_CLASSES = {
     "fewer latents": (page(model__likelihood__structure={"classes": 2}), "cannot be used"),
     "probabilities above one": (array("sites", np.full((30, 3), 2.0)), "the sites"),
     "other sites": (array("sites", np.full((30, 3), 1 / 3)), "does not agree with itself"),
-    "other shift": (array("shift", np.zeros(30)), "another shape or type than its page says"),
+    "other shift": (array("shift", np.zeros(30)), "another shape or length than its page says"),
 }
 
 

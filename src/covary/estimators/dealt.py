@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError, fail
+from covary._read import open_plain
 from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Recipe, expert
 from covary.committee.experts import Dealt, collect
@@ -91,7 +92,7 @@ def _arrival_out(places: Sequence[Arrival]) -> tuple[dict[str, Any], dict[str, n
 
 def signature(file: str | Path) -> tuple[int, int]:
     """Size of a file and a checksum of its two ends: another table, target or partition changes them."""
-    with open(file, "rb") as handle:
+    with open_plain(file) as handle:
         head = handle.read(ENDS)
         size = handle.seek(0, 2)
         handle.seek(max(0, size - ENDS))
