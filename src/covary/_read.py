@@ -1,4 +1,4 @@
-"""Files that may come from anybody are read without trust: plain files only, plain arrays only, never more than the bytes that are there.
+"""Files that may come from anybody, read without trust: plain files, plain arrays, never more than the bytes that are there.
 
 NumPy's own readers allocate what a header claims, and evaluate it; here a header is one line of a fixed form, and what it
 claims must be in the file. Whatever is wrong is a ``ValueError``, or an ``OSError`` where the file itself cannot be read.

@@ -40,6 +40,10 @@ class BadFile(CovaryError):
     """A model file that is damaged, of another kind, or not to be trusted."""
 
 
+class NeedsFunctions(BadFile):
+    """A model file whose kernels or means are functions of the program that saved it."""
+
+
 def bad(path: Any, what: str, do: str = "use a file written by covary, or save the model again") -> BadFile:
     """The one shape of a message about a file."""
     return BadFile(f"load: {str(path)!r} {what}; {do}.")
@@ -84,19 +88,32 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     path
         The file.
     functions
-        The functions behind kernels made from plain functions, by name.
+        The functions of your own that the model uses, by name: of kernels, means and likelihoods made from plain functions.
+        A file holds their names only.
     """
+    given = dict(functions or {})
+    if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
+        raise fail("load", "functions holds something that is no function under a name", "give functions={'name': function}")
     kind, record, arrays = read(path)
+    lacking = [str(name)[:60] for name in record.pop("functions", []) if name not in given]
+    if lacking:
+        inside = ", ".join(f"{name!r}: {name}" for name in lacking[:8])
+        what = f"load: {str(path)!r} uses {_named(lacking)} of the program that saved it"
+        raise NeedsFunctions(f"{what}; pass functions={{{inside}}}.")
     owner = getattr(importlib.import_module(KINDS[kind]), kind)
     record["beside"] = str(Path(path).resolve().parent)  # files the model speaks of may have moved along with it
     try:
-        return owner._from_file(record, arrays, dict(functions or {}))
+        return owner._from_file(record, arrays, given)
     except BadFile:
         raise
     except CovaryError as error:
         raise BadFile(f"load: {str(path)!r} cannot be used: {str(error).removeprefix('load: ')}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise bad(path, f"holds entries that do not fit together ({type(error).__name__})") from None
+
+
+def _named(names: list[str]) -> str:
+    return f"the function{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:8]))}"
 
 
 def write(path: str | os.PathLike[str], kind: str, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
