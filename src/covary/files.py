@@ -9,9 +9,7 @@ are checked before an array is made, and the object that is rebuilt must repeat 
 from __future__ import annotations
 
 import importlib
-import io
 import json
-import math
 import os
 import re
 import zipfile
@@ -24,6 +22,7 @@ import numpy as np
 
 from covary._checks import CovaryError, fail
 from covary._memory import check_memory
+from covary._read import open_plain, read_array
 from covary._version import __version__
 from covary._write import whole_file
 
@@ -39,6 +38,10 @@ KINDS = {  # what a file may hold, and where it is defined
 
 class BadFile(CovaryError):
     """A model file that is damaged, of another kind, or not to be trusted."""
+
+
+class NeedsFunctions(BadFile):
+    """A model file whose kernels or means are functions of the program that saved it."""
 
 
 def bad(path: Any, what: str, do: str = "use a file written by covary, or save the model again") -> BadFile:
@@ -85,19 +88,32 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     path
         The file.
     functions
-        The functions behind kernels made from plain functions, by name.
+        The functions of your own that the model uses, by name: of kernels, means and likelihoods made from plain functions.
+        A file holds their names only.
     """
+    given = dict(functions or {})
+    if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
+        raise fail("load", "functions holds something that is no function under a name", "give functions={'name': function}")
     kind, record, arrays = read(path)
+    lacking = [str(name)[:60] for name in record.pop("functions", []) if name not in given]
+    if lacking:
+        inside = ", ".join(f"{name!r}: {name}" for name in lacking[:8])
+        what = f"load: {str(path)!r} uses {_named(lacking)} of the program that saved it"
+        raise NeedsFunctions(f"{what}; pass functions={{{inside}}}.")
     owner = getattr(importlib.import_module(KINDS[kind]), kind)
     record["beside"] = str(Path(path).resolve().parent)  # files the model speaks of may have moved along with it
     try:
-        return owner._from_file(record, arrays, dict(functions or {}))
+        return owner._from_file(record, arrays, given)
     except BadFile:
         raise
     except CovaryError as error:
         raise BadFile(f"load: {str(path)!r} cannot be used: {str(error).removeprefix('load: ')}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise bad(path, f"holds entries that do not fit together ({type(error).__name__})") from None
+
+
+def _named(names: list[str]) -> str:
+    return f"the function{'s' if len(names) > 1 else ''} {', '.join(map(repr, names[:8]))}"
 
 
 def write(path: str | os.PathLike[str], kind: str, record: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -126,7 +142,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, n
     if path.is_dir():
         raise bad(path, "is a folder", "give the name of a model file")
     try:
-        with open(path, "rb") as handle:
+        with open_plain(path) as handle:
             return _read(path, handle)
     except BadFile:
         raise
@@ -233,16 +249,14 @@ def _is_shape(shape: Any) -> bool:
 
 
 def _array(path: Path, name: str, shape: list[int], archive: zipfile.ZipFile) -> np.ndarray:
-    data = archive.read(f"{FOLDER}{name}.npy")  # the checksum is checked here
-    stream = io.BytesIO(data)
-    if np.lib.format.read_magic(stream) != (1, 0):
-        raise bad(path, f"has an array {name!r} of a strange format")
-    found, fortran, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=1000)
-    if list(found) != shape or fortran or dtype.str not in TYPES:
-        raise bad(path, f"has an array {name!r} of another shape or type than its page says")
-    if math.prod(found) * dtype.itemsize != len(data) - stream.tell():
-        raise bad(path, f"has an array {name!r} that is too short or too long")
-    array = np.frombuffer(data, dtype, offset=stream.tell()).reshape(found).copy()
-    if dtype.kind == "f" and not np.isfinite(array).all():
+    member = archive.getinfo(f"{FOLDER}{name}.npy")
+    with archive.open(member) as stream:
+        try:
+            array = read_array(stream, member.file_size, TYPES)
+        except ValueError as error:
+            raise bad(path, f"has an array {name!r} that cannot be read ({error})") from None
+        if stream.read(1) or list(array.shape) != shape or not array.flags.c_contiguous:  # the checksum is checked at the end
+            raise bad(path, f"has an array {name!r} of another shape or length than its page says")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise bad(path, f"has an array {name!r} with entries that are not finite")
     return array

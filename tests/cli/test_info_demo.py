@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,28 @@ def test_a_model(call: Call, tmp_path: Path) -> None:
     assert "a program, not by the command" in call("info", "own.covary").stdout
     (tmp_path / "bad.covary").write_bytes(b"PK\x03\x04 no")
     assert "bad.covary" in error(call("info", "bad.covary"), 4)
+
+
+def half(x):
+    return 0.5 * x[0]
+
+
+def test_a_model_with_functions_of_its_own_is_for_python(call: Call, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0]})
+    covary.GPRegressor("Matern52()", mean=half, noise=0.1, fixed="*").fit(frame, [0.0, 1.0, 0.0, 2.0]).save("m.covary")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for arguments in (["info"], ["predict"], ["report"], ["export"]):
+        more = {"predict": ["t.csv"], "report": ["--out", "r.html"], "export": ["--out", "p.py"]}.get(arguments[0], [])
+        said = error(call(*arguments, "m.covary", *more), 4)
+        assert "uses the function 'half'" in said
+        assert "which the command does not have; load it in Python, where functions can be given." in said
+
+
+def test_pipes_in_the_place_of_files(call: Call, tmp_path: Path) -> None:
+    """Nobody waits for somebody to write into them."""
+    for name, code in {"m.covary": 4, "t.csv": 3, "t.parquet": 3, "nothing": 3}.items():
+        os.mkfifo(tmp_path / name)
+        assert "a pipe or a device, not a plain file" in error(call("info", name), code)
 
 
 def test_the_same_model_makes_the_same_bytes(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,9 +21,22 @@ import pytest
 from covary import GPClassifier, GPRegressor, load, save
 from covary._checks import CovaryError
 from covary.distributions import Gamma, LogNormal
-from covary.files import BadFile
-from covary.kernels import Function, Matern52, Periodic
+from covary.estimators.entries import functions_of
+from covary.files import BadFile, NeedsFunctions
+from covary.kernels import (
+    BasisFunctions,
+    Function,
+    FunctionField,
+    Mapped,
+    Matern52,
+    Periodic,
+    Spectral,
+    VaryingLengthscale,
+)
+from covary.means import Function as MeanFunction
 from covary.means import Linear
+from covary.means.basis import BasisMean
+from covary.models import FeatureKernel
 from covary.parameters import bounded, fixed
 
 RNG = np.random.default_rng(3)
@@ -117,12 +133,103 @@ def test_a_user_s_function_is_given_again(tmp_path: Path) -> None:
     kernel = 2.0 * Function(warp, parameters={"strength": 0.3}) + Matern52()
     model = GPRegressor(kernel, **FAST).fit(X, Y)
     model.save(tmp_path / "m.covary")
-    with pytest.raises(BadFile, match=r"the function 'warp' is not known here; pass functions="):
+    with pytest.raises(BadFile, match=r"uses the function 'warp' of the program that saved it; pass functions={'warp': warp}"):
         load(tmp_path / "m.covary")
+    with pytest.raises(CovaryError, match="no function under a name"):
+        load(tmp_path / "m.covary", functions={"warp": 3.0})  # type: ignore[dict-item]
     np.testing.assert_array_equal(load(tmp_path / "m.covary", functions={"warp": warp}).predict(NEW), model.predict(NEW))
-    with pytest.raises(CovaryError, match="the mean is a user's function"):
-        GPRegressor("Matern52()", mean=lambda x: x.sum(), **FAST).fit(X, Y).save(tmp_path / "f.covary")
-    assert not (tmp_path / "f.covary").exists()
+    with pytest.raises(BadFile, match="does not agree with itself about the predictions"):
+        load(tmp_path / "m.covary", functions={"warp": lambda x, z, strength: strength * (x * z).sum() ** 2})
+
+
+def slope(x):
+    return 0.5 * x[0]
+
+
+def bent(x, power):
+    return jnp.abs(x).sum() ** power
+
+
+def table_of(x):
+    return np.column_stack([np.ones(len(x)), x[:, 0]])
+
+
+def stretched(x, by):
+    return x * by
+
+
+def wide(x, grows):
+    return jnp.exp(grows * x[:, 0])
+
+
+def falling(s, width):
+    return 1 / (1 + (s / width) ** 2)
+
+
+OWN = {
+    "a plain mean": lambda: GPRegressor("Matern52()", mean=slope, fixed="*", **FAST),
+    "a mean with parameters": lambda: GPRegressor(
+        "Matern52()", mean=MeanFunction(bent, parameters={"power": fixed(1.5)}), fixed="*", **FAST
+    ),
+    "basis functions": lambda: GPRegressor(
+        "Matern52()", mean=BasisMean(table_of, weights=bounded([1.0, 2.0], -9.0, np.inf)), fixed="*", **FAST
+    ),
+    "a map": lambda: GPRegressor(Mapped(Matern52(), stretched, parameters={"by": 2.0}), fixed="*", **FAST),
+    "a field": lambda: GPRegressor(VaryingLengthscale(FunctionField(wide, parameters={"grows": 0.1})), fixed="*", **FAST),
+    "a density": lambda: GPRegressor(Spectral(falling, highest=2.0, nodes=16, parameters={"width": 0.3}), fixed="*", **FAST),
+    "features": lambda: GPRegressor(BasisFunctions(stretched, parameters={"by": 1.0}), mean=slope, fixed="*", **FAST),
+    "classes": lambda: GPClassifier(
+        Mapped(Matern52(), stretched, parameters={"by": 2.0}), mean=slope, fixed="*", random_state=0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_functions_are_stored_by_name(name: str, tmp_path: Path) -> None:
+    model = OWN[name]().fit(X, Y > 0 if name == "classes" else Y)
+    model.save(tmp_path / "m.covary")
+    with pytest.raises(NeedsFunctions, match="of the program that saved it; pass functions="):
+        load(tmp_path / "m.covary")
+    given = {f.__name__: f for f in (slope, bent, table_of, stretched, wide, falling)}
+    again = load(tmp_path / "m.covary", functions=given)
+    ask = (lambda m: m.predict_proba(NEW)) if name == "classes" else (lambda m: m.predict(NEW, return_cov=True))
+    for got, expected in zip(ask(again), ask(model), strict=True):
+        np.testing.assert_array_equal(got, expected)
+    assert again.model_ == model.model_
+    again.save(tmp_path / "twice.covary")
+    assert (tmp_path / "twice.covary").read_bytes() == (tmp_path / "m.covary").read_bytes()
+
+
+def test_functions_without_a_name_of_their_own_are_refused_by_save(tmp_path: Path) -> None:
+    def slope(x):  # another function of the same name
+        return x[1]
+
+    class Callable:
+        def __call__(self, x):
+            return x[0]
+
+    path = tmp_path / "m.covary"
+    for mean, message in [
+        (lambda x: x.sum(), "the model uses a lambda as a function; write it with def"),
+        (Callable(), "a Callable without a name"),
+        (functools.partial(bent, power=2.0), "a partial without a name"),
+    ]:
+        with pytest.raises(CovaryError, match=message):
+            GPRegressor("Matern52()", mean=mean, fixed="*", **FAST).fit(X, Y).save(path)
+    with pytest.raises(CovaryError, match="a lambda"):
+        GPRegressor(Mapped(Matern52(), lambda x: 2 * x), fixed="*", **FAST).fit(X, Y).save(path)
+    with pytest.raises(CovaryError, match="two functions called 'slope'; give them different names"):
+        functions_of(Matern52() + BasisFunctions(OTHER_SLOPE), MeanFunction(slope))
+    with pytest.raises(CovaryError, match=r"save: the kernel cannot be read from its text .*FeatureKernel.*written with def"):
+        GPRegressor(FeatureKernel(stretched_twice), fixed="*", **FAST).fit(X, Y).save(path)
+    assert not path.exists()
+
+
+OTHER_SLOPE = slope
+
+
+def stretched_twice(x):
+    return 2 * x
 
 
 def test_a_thousand_columns(tmp_path: Path) -> None:
@@ -248,12 +355,37 @@ HOSTILE = {
     "pickle beside": (extra("arrays/evil.pkl"), "strange name"),
     "one array too many": (extra("arrays/evil.npy"), "lacks arrays, or has too many"),
     "one array missing": (lambda m: m.pop("arrays/alpha.npy"), "lacks arrays"),
-    "absurd shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 99)}"), "another shape"),
-    "negative shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2)}"), "another shape"),
-    "short array": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (30, 2)}"), "too short or too long"),
-    "objects": (header("X", "{'descr': '|O', 'fortran_order': False, 'shape': (30, 2)}"), "another shape or type"),
-    "code in a header": (header("X", "__import__('os').system('true')"), "damaged or no model file"),
+    "absurd shape": (
+        header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (999999999999, 99), }"),
+        "claims more bytes",
+    ),
+    "negative shape": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (-1, 2), }"), "strange type or form"),
+    "short array": (header("X", "{'descr': '<f8', 'fortran_order': False, 'shape': (30, 2), }"), "claims more bytes"),
+    "objects": (header("X", "{'descr': '|O', 'fortran_order': False, 'shape': (30, 2), }"), "strange type or form"),
+    "code in a header": (header("X", "__import__('os').system('true')"), "strange type or form"),
     "nan in an array": (array("X", np.full((30, 2), np.nan)), "entries that are not finite"),
+    "whom to call": (page(params__executor="tcp://127.0.0.1:1"), "the file names the executor 'tcp://127.0.0.1:1'"),
+    "where to write": (page(params__folder="/tmp/x"), "there is no argument 'folder' in a model of this kind"),
+    "another kind": (page(kind="GPClassifier"), "there is no argument 'likelihood'"),
+    "another kind, its arguments too": (
+        page(kind="GPClassifier", params={"kernel": None}),
+        "does not agree with itself about whether it tells classes apart",
+    ),
+    "classes": (page(classes={"type": "<i8", "labels": [0, 1]}), "whether it tells classes apart"),
+    "evidence that is no number": (page(evidence="nan"), "do not fit together"),
+    "evidence without end": (page(evidence="inf"), "do not fit together"),
+    "evidence beyond floats": (
+        lambda m: m.update({"model.json": re.sub(rb'"evidence": [-0-9.e]+', b'"evidence": 1e999', m["model.json"])}),
+        "do not fit together",
+    ),
+    "evidence as text": (page(evidence="1.0"), "do not fit together"),
+    "evidence that is true": (page(evidence=True), "do not fit together"),
+    "jitter that is no number": (page(jitter="nan"), "do not fit together"),
+    "seconds that are no number": (page(learned__seconds="nan"), "do not fit together"),
+    "levels that are text": (page(learned__levels=["7"]), "do not fit together"),
+    "an endless matrix": (page(model__kernel="Categories(1000000, rank=100000).on(0)"), "numbers; ask for at most 1,000,000"),
+    "endless orders": (page(params__kernel={"kernel": "Additive(Matern52(), orders=1000000000)"}), "ask for at most 1,000,000"),
+    "matrices in a row": (page(model__kernel=" + ".join(["Categories(1000, rank=900).on(0)"] * 99)), "ask for at most"),
     "other alpha": (array("alpha", np.full(30, 1e3)), "does not agree with itself"),
     "other factor": (array("factor", np.zeros(465)), "does not agree with itself about the factor"),
     "other targets": (array("check_mean", np.zeros(5)), "the predictions written down when it was saved"),
@@ -283,15 +415,24 @@ def classes() -> GPClassifier:
 HOSTILE_CLASSES = {
     "one class": (page(classes__labels=[1]), "the classes"),
     "a class twice": (page(classes__labels=[0, 1, 1]), "the classes"),
+    "labels without end": (page(classes__type="<U500000000", classes__labels=["a", "b", "c"]), "the classes"),
+    "labels of another type": (page(classes__type="<U3"), "the classes"),
+    "labels that are cut": (page(classes__type="|i1", classes__labels=[0, 1, 300]), "the classes"),
+    "another kind": (page(kind="GPRegressor"), "there is no argument 'class_kernels'"),
+    "another kind, its arguments too": (page(kind="GPRegressor", params={}), "whether it tells classes apart"),
+    "another likelihood": (
+        page(model__likelihood={"type": "Gaussian", "values": {"variance": 1.0}, "marks": {}}),
+        "the classes",
+    ),
     "labels of objects": (page(classes__type="|O"), "the classes"),
     "code for a label": (page(classes__labels=[0, 1, {"a": 1}]), "neither text nor a number"),
     "unknown likelihood": (page(model__likelihood__type="Evil"), "'Evil' is not known"),
-    "strange structure": (page(model__likelihood__structure={"classes": [1]}), "strange structure"),
+    "strange structure": (page(model__likelihood__structure={"classes": [1]}), "do not fit together"),
     "unknown inference": (page(inference__type="Evil"), "'Evil' is not known"),
     "fewer latents": (page(model__likelihood__structure={"classes": 2}), "cannot be used"),
     "probabilities above one": (array("sites", np.full((30, 3), 2.0)), "the sites"),
     "other sites": (array("sites", np.full((30, 3), 1 / 3)), "does not agree with itself"),
-    "other shift": (array("shift", np.zeros(30)), "another shape or type than its page says"),
+    "other shift": (array("shift", np.zeros(30)), "another shape or length than its page says"),
 }
 
 

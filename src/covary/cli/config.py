@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from covary._read import open_plain, read_bytes
 from covary._words import meant
 from covary.cli.columns import Roles
 from covary.cli.doors import BadUsage
@@ -35,7 +36,7 @@ HEAD = "# covary fit --config {name} repeats this run; options on the command li
 def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings in a file, ready to be defaults of the options, and what it says about how it was made."""
     try:
-        page = tomllib.loads(Path(path).read_text("utf-8"))
+        page = tomllib.loads(read_bytes(path).decode("utf-8"))
     except FileNotFoundError:
         raise BadUsage(f"--config: there is no file {path!r}; check the name.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -105,8 +106,11 @@ def fingerprint(data: str) -> str:
     if Path(data).is_dir():
         each = [f"{path.name} {fingerprint(str(path))}" for path in sorted(Path(data).iterdir()) if path.is_file()]
         return hashlib.sha256("\n".join(each).encode()).hexdigest()
-    with open(data, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with open_plain(data) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadUsage(f"{data!r} has no checksum for a file of settings ({error.strerror}); give a plain file.") from None
 
 
 def changes(made: Mapping[str, Any], data: str) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from covary._read import open_plain
 from covary._words import counted
 from covary.cli import facts
 from covary.cli.doors import BadData
@@ -47,7 +48,7 @@ def _is_model(path: str) -> bool:
     if table_suffix(path) == ".xlsx":  # a zip archive too
         return False
     try:
-        with open(path, "rb") as handle:
+        with open_plain(path) as handle:
             return handle.read(4) == b"PK\x03\x04"
     except FileNotFoundError:
         raise BadData(f"there is no file {path!r}; check the name.") from None

@@ -38,6 +38,9 @@ def load_model(path: str) -> tuple[Any, dict[str, Any]]:
         raise BadModel(f"there is no file {path!r}; check the name, or make a model with covary fit.")
     try:
         estimator = files.load(path)
+    except files.NeedsFunctions as error:
+        what = str(error).removeprefix("load: ").partition(";")[0]
+        raise BadModel(f"{what}, which the command does not have; load it in Python, where functions can be given.") from None
     except files.BadFile:
         if table_suffix(path):
             raise BadModel(f"{path!r} is damaged or no model file but a table; give the model first, then the table.") from None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from covary._checks import CovaryError
+from covary._read import read_bytes
 from covary._words import counted
 from covary.cli.doors import BadData, sentence
 
@@ -118,7 +119,7 @@ def _stdin() -> bytes:
 
 def _bytes(source: str) -> bytes:
     try:
-        return Path(source).read_bytes()
+        return read_bytes(source)
     except FileNotFoundError:
         raise BadData(f"there is no file {source!r}; check the name.") from None
     except (OSError, ValueError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import zipfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._read import open_plain, read_arrays
 from covary._write import whole_file
 
 FORMAT = "covary ledger 1"
@@ -51,13 +51,21 @@ class Ledger:
         if self.folder.exists() and not self.folder.is_dir():
             raise fail("Ledger", f"{str(folder)!r} is a file", "give the name of a folder")
         if head.exists():
-            if head.read_bytes() != self._head:
+            if not self._is_ours(head):
                 what = f"the checkpoint {str(folder)!r} belongs to another problem (other data, model or settings)"
                 raise fail("Ledger", what, "give another folder, or remove it")
             return
         if self.folder.is_dir() and any(not OURS.fullmatch(p.name) for p in self.folder.iterdir() if HEAD not in p.name):
             raise fail("Ledger", f"the folder {str(folder)!r} holds other files", "give a new or an empty folder")
         self._begin()
+
+    def _is_ours(self, head: Path) -> bool:
+        """Whether a folder says that it holds pieces of this problem."""
+        try:
+            with open_plain(head) as file:
+                return file.read(len(self._head) + 1) == self._head
+        except OSError as error:
+            raise fail("Ledger", f"{str(head)!r} cannot be read ({error.strerror})", "give another folder") from None
 
     def _begin(self) -> None:
         """The folder, with a file in it that says whose it is."""
@@ -74,10 +82,10 @@ class Ledger:
     def get(self, key: str) -> Any | None:
         """What was put there under this key; None if nothing was, or if it cannot be read any more."""
         try:
-            with open(self._path(key), "rb") as raw, np.load(raw, allow_pickle=False) as file:
-                told = json.loads(str(file["result"]))
-                return _opened(told["result"], file) if told["key"] == key else None
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            arrays = read_arrays(self._path(key))
+            told = json.loads(str(arrays["result"]))
+            return _opened(told["result"], arrays) if told["key"] == key else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
     def put(self, key: str, result: Any) -> None:

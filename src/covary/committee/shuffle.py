@@ -118,12 +118,22 @@ class Spool:
             numbers, offsets, _ = spool.get(self.folder, number, self.mark)
             if not len(numbers):
                 continue
+            if last >= len(offsets):
+                raise self._strange(number)
             low = offsets[first]
             rows = np.array(numbers[low : offsets[last]])  # one stretch: its experts follow each other
             for part, expert in zip(parts, batch.experts, strict=True):
                 part.append(rows[offsets[expert] - low : offsets[expert + 1] - low])
+                if part[-1].shape[1] != part[0].shape[1]:
+                    raise self._strange(number)
+        if any(sum(map(len, part)) != rows for part, rows in zip(parts, batch.rows, strict=True)):
+            raise self._strange(0)
         joined = [np.concatenate(part) for part in parts]
         return [Data(rows[:, :-1], rows[:, -1]) for rows in joined]
+
+    def _strange(self, number: int) -> CovaryError:
+        file = spool.place(self.folder, number, self.mark)
+        return fail("fit", f"{str(file)!r} does not hold the rows that its experts had", "put the old files back, or fit again")
 
 
 @dataclass(frozen=True)
@@ -382,7 +392,7 @@ def _look(piece: tuple[int, Chunk], reading: Reading, folder: str | None) -> Tol
 def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str) -> Told:
     """Put a row group into the spool, sorted by expert, unless an earlier try has: what is told of it."""
     number, chunk = piece
-    if (before := _sorted_before(folder, number, mark, reading)) is not None:
+    if (before := _sorted_before(folder, number, mark, reading, experts)) is not None:
         return before
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
@@ -399,12 +409,12 @@ def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: in
     return Told(len(numbers), gaps, reading.classes(numbers[:, -1]) if len(numbers) else {})
 
 
-def _sorted_before(folder: str, number: int, mark: str, reading: Reading) -> Told | None:
+def _sorted_before(folder: str, number: int, mark: str, reading: Reading, experts: int) -> Told | None:
     """What is told of a row group that was put into the spool before the work was broken off; None if it was not."""
     if not mark or not spool.place(folder, number, mark).exists():
         return None
     try:
-        numbers, _, gaps = spool.get(folder, number, mark)
+        numbers, _, gaps = spool.get(folder, number, mark, experts)
     except CovaryError:
         return None
     return Told(len(numbers), gaps, reading.classes(numbers[:, -1]) if len(numbers) else {})
@@ -414,5 +424,5 @@ def _sizes(files: range, folder: str, mark: str, experts: int) -> np.ndarray:
     """How many rows every expert has in some files of the spool: summed here, so that millions of experts can be counted."""
     rows = np.zeros(experts, np.int64)
     for number in files:
-        rows += np.diff(spool.get(folder, number, mark).offsets)
+        rows += np.diff(spool.get(folder, number, mark, experts).offsets)
     return rows

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._read import check_plain
 from covary._words import counted, meant
 
 Frame = Any  # a pandas.DataFrame
@@ -186,9 +187,10 @@ def _table(chunk: Chunk, columns: list[str], *, again: bool) -> Any:
         for known, table in _last:
             if known == key:
                 return table
+        check_plain(chunk.file)
         with pq.ParquetFile(chunk.file) as file:
             table = file.read_row_group(chunk.group, columns=columns, use_threads=False)
-    except (OSError, pa.ArrowException, IndexError) as error:
+    except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
         what = f"{chunk} cannot be read on {socket.gethostname()} ({why})"
         raise fail("Parquet", what, f"put {str(Path(chunk.file).parent)!r} where every worker can reach it") from None
@@ -224,6 +226,7 @@ def _footer(file: str) -> tuple[list[Chunk], dict[str, str]]:
     except ImportError:
         raise fail("Parquet", "reading Parquet files needs pyarrow", "run pip install 'covary[dask]'") from None
     try:
+        check_plain(file)
         with pq.ParquetFile(file) as opened:
             about, schema = opened.metadata, opened.schema_arrow
     except (OSError, pa.ArrowException, ValueError) as error:

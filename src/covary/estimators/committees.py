@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError, fail
+from covary._checks import fail
 from covary.committee.bound import CommitteeBound
 from covary.committee.experts import Experts
 from covary.committee.partition import Centres, Random, Tree
 from covary.committee.rules import RULES, AbstractRule, GPoE, as_rule
 from covary.committee.settings import Committee, posterior
 from covary.data import Data
-from covary.estimators.dealt import dealt_again, dealt_in, dealt_out
+from covary.estimators.dealt import MOST, dealt_again, dealt_in, dealt_out
+from covary.estimators.entries import agree, whole
 from covary.gram.base import AbstractGram
 
 
@@ -35,7 +36,6 @@ def encode_committee(committee: Committee, gram: Any) -> dict[str, Any]:
         "names": None if committee.names is None else list(committee.names),
         "learning": str(committee.learning),
         "nearest": None if committee.nearest is None else int(committee.nearest),
-        "folder": None if committee.folder is None else str(committee.folder),
         "gram": gram(committee.gram),
     }
 
@@ -48,16 +48,15 @@ def decode_committee(record: dict[str, Any], gram: Any) -> Committee:
     experts = record["experts"]
     inner: AbstractGram = gram(record["gram"])
     found = Committee(
-        None if experts is None else int(experts),
+        None if experts is None else whole(experts, MOST),
         rule=rule,
         partition=str(record["partition"]),
         names=None if record.get("names") is None else tuple(map(str, record["names"])),
         learning=str(record["learning"]),
-        nearest=None if record.get("nearest") is None else int(record["nearest"]),
-        folder=None if record.get("folder") is None else str(record["folder"]),
+        nearest=None if record.get("nearest") is None else whole(record["nearest"], MOST),
         gram=inner,
     )
-    found.check(1 if experts is None else int(experts))
+    found.check(1 if experts is None else experts)
     return found
 
 
@@ -108,19 +107,20 @@ def _splitter_in(record: Any, arrays: dict[str, np.ndarray], columns: int) -> An
     if record[0] == "centres":
         found = Centres(held["unit"], held["centres"], held["handicap"])
         k = len(found.centres)
-        _agree(found.centres.shape == (k, columns) and found.unit.shape == (columns,) and found.handicap.shape == (k,))
+        agree(found.centres.shape == (k, columns) and found.unit.shape == (columns,) and found.handicap.shape == (k,))
         return found
+    experts = whole(record[1], MOST, 1)
     if record[0] == "tree":
         column, left, right = (held[name].astype(np.int64) for name in ("column", "left", "right"))
         nodes = np.arange(len(column))
         inner = column >= 0
-        _agree(column.shape == left.shape == right.shape == held["threshold"].shape and (column < columns).all())
-        _agree(bool((left[inner] > nodes[inner]).all() and (right[inner] > nodes[inner]).all()))  # no way leads back
-        _agree(bool((left < len(column)).all() and (right < len(column)).all() and (-column[~inner] <= int(record[1])).all()))
-        _agree(held["unit"].shape == (columns,))
-        return Tree(column, held["threshold"], left, right, int(record[1]), held["unit"])
-    _agree(record[0] == "random")
-    return Random(int(record[1]), int(record[2]))
+        agree(column.shape == left.shape == right.shape == held["threshold"].shape and (column < columns).all())
+        agree(bool((left[inner] > nodes[inner]).all() and (right[inner] > nodes[inner]).all()))  # no way leads back
+        agree(bool((left < len(column)).all() and (right < len(column)).all() and (-column[~inner] <= experts).all()))
+        agree(held["unit"].shape == (columns,))
+        return Tree(column, held["threshold"], left, right, experts, held["unit"])
+    agree(record[0] == "random")
+    return Random(experts, whole(record[2], 2**63))
 
 
 def experts_in(
@@ -141,13 +141,18 @@ def experts_in(
     """
     splitter = _splitter_in(record["partition"], arrays, data.X.columns)
     if "dealt" in record:
-        return committee.replace(settled=dealt_in(record["dealt"], arrays, splitter, estimator, beside))
+        settled = dealt_in(record["dealt"], arrays, splitter, estimator, beside)
+        where = (settled.first or settled.batches[0]).where
+        folder = getattr(where, "folder", None)  # where its rows are; a file names no other to write to
+        if folder is not None and isinstance(estimator.method, Committee):
+            estimator.method = estimator.method.replace(folder=folder)
+        return committee.replace(settled=settled, folder=folder)
     rows, sizes = arrays["expert_rows"].astype(np.int64), arrays["expert_sizes"].astype(np.int64)
     shared = arrays.get("expert_shared")
     shared = None if shared is None else shared.astype(np.int64)
     every = rows if shared is None else np.concatenate([rows, shared])
-    _agree(bool((sizes >= 0).all()) and int(sizes.sum()) == len(rows))
-    _agree(len(every) == data.rows and bool((np.sort(every) == np.arange(data.rows)).all()))
+    agree(bool((sizes >= 0).all()) and int(sizes.sum()) == len(rows))
+    agree(len(every) == data.rows and bool((np.sort(every) == np.arange(data.rows)).all()))
     parts = np.split(rows, np.cumsum(sizes)[:-1]) if len(sizes) else []
     return committee.replace(settled=Experts(list(parts), shared, splitter))
 
@@ -169,15 +174,10 @@ def committee_again(
     models = model
     if "expert_thetas" in arrays:
         thetas = arrays["expert_thetas"]
-        _agree(packing is not None and thetas.shape == (len(settled.numbers()), packing.size))
+        agree(packing is not None and thetas.shape == (len(settled.numbers()), packing.size))
         assert packing is not None
         models = {k: packing.unpack(theta) for k, theta in zip(settled.numbers(), thetas, strict=True)}
     if not isinstance(settled, Experts):
         return dealt_again(committee, models, model, data, inference, *said)
     common = settled.common(data)
     return posterior(committee, model, models, data, committee.held(data), common, inference)
-
-
-def _agree(fits: Any) -> None:
-    if not fits:
-        raise CovaryError("load: the file does not agree with itself about its experts; save the model again.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError, fail
+from covary._checks import fail
+from covary._read import open_plain
 from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Recipe, expert
 from covary.committee.experts import Dealt, collect
 from covary.committee.settings import Committee
 from covary.committee.shuffle import Arrival, Batch, Reading, Spool
-from covary.committee.sources import Chunk
+from covary.committee.sources import SUFFIXES, Chunk
 from covary.committee.spool import spool_files
 from covary.data import Data, Inputs
+from covary.estimators.entries import agree, whole
 from covary.estimators.tables import Codes, Encoder
 from covary.inference.base import Solved
 from covary.inference.exact import residual
@@ -91,7 +94,7 @@ def _arrival_out(places: Sequence[Arrival]) -> tuple[dict[str, Any], dict[str, n
 
 def signature(file: str | Path) -> tuple[int, int]:
     """Size of a file and a checksum of its two ends: another table, target or partition changes them."""
-    with open(file, "rb") as handle:
+    with open_plain(file) as handle:
         head = handle.read(ENDS)
         size = handle.seek(0, 2)
         handle.seek(max(0, size - ENDS))
@@ -102,15 +105,15 @@ def signature(file: str | Path) -> tuple[int, int]:
 def dealt_in(record: dict[str, Any], arrays: dict[str, np.ndarray], splitter: Any, estimator: Any, beside: str | None) -> Dealt:
     """What :func:`dealt_out` wrote, after a look at the files: what has moved along with the model is found beside it."""
     counts, numbers, sizes = (arrays[name].astype(np.int64) for name in ("expert_batches", "expert_numbers", "expert_sizes"))
-    _agree(counts.ndim == numbers.ndim == 1 and numbers.shape == sizes.shape and len(counts) > 0 and (counts > 0).all())
-    _agree(counts.sum() == len(numbers) and numbers.min() >= 0 and numbers.max() < MOST and (sizes > 0).all())
+    agree(counts.ndim == numbers.ndim == 1 and numbers.shape == sizes.shape and len(counts) > 0 and (counts > 0).all())
+    agree(counts.sum() == len(numbers) and numbers.min() >= 0 and numbers.max() < MOST and (sizes > 0).all())
     cuts = np.cumsum(counts)[:-1]
     pairs = list(zip(np.split(numbers, cuts), np.split(sizes, cuts), strict=True))
-    _agree(all((np.diff(mine) > 0).all() for mine, _ in pairs))
+    agree(all((np.diff(mine) > 0).all() for mine, _ in pairs))
     if "folder" in record:
-        _agree(0 < int(record["files"]) < MOST)
+        files, mark = whole(record["files"], len(arrays["expert_files"]), 1), str(record.get("mark", ""))
+        agree(re.fullmatch("[0-9a-f]{0,64}", mark))
         folder = _found(str(record["folder"]), beside)
-        files, mark = int(record["files"]), str(record.get("mark", ""))
         _unchanged(spool_files(folder, files, mark), arrays["expert_files"])
         places: list[Any] = [Spool(folder, files, mark)] * len(counts)
     else:
@@ -119,10 +122,10 @@ def dealt_in(record: dict[str, Any], arrays: dict[str, np.ndarray], splitter: An
         Batch(tuple(map(int, mine)), tuple(map(int, rows)), place) for (mine, rows), place in zip(pairs, places, strict=True)
     ]
     common = bool(record["common"])
-    left_out = {str(name): int(n) for name, n in record["left_out"].items()}
+    left_out = {str(name): whole(n, 2**53) for name, n in record["left_out"].items()}
     first = batches[0] if common else None
-    _agree(int(record["shift"]) in (int(common), 1))
-    return Dealt(tuple(batches[common:]), first, splitter, bool(record["merge"]), left_out, int(record["shift"]))
+    agree(whole(record["shift"], 1) in (int(common), 1))
+    return Dealt(tuple(batches[common:]), first, splitter, bool(record["merge"]), left_out, record["shift"])
 
 
 def _arrival_in(
@@ -130,16 +133,17 @@ def _arrival_in(
 ) -> list[Arrival]:
     columns, who = estimator.columns_, type(estimator).__name__
     inputs, target = tuple(map(str, record["inputs"])), str(record["target"])
-    _agree(set(inputs) == {column.name for column in columns.each} and target not in inputs)
-    _agree(record["missing"] in ("refuse", "drop", "keep"))
+    agree(set(inputs) == {column.name for column in columns.each} and target not in inputs)
+    agree(record["missing"] in ("refuse", "drop", "keep"))
     label = Codes(estimator.classes_, target, who) if record["labels"] else None
     reading = Reading(inputs, target, Encoder(columns, who), str(record["missing"]), label)
     files = [_found(str(file), beside) for file in record["files"]]
+    agree(all(Path(file).suffix.lower() in SUFFIXES for file in files))
     _unchanged(files, arrays["expert_files"])
     table, stretches, per_expert = (arrays[name].astype(np.int64) for name in ("chunks", "stretches", "stretch_counts"))
-    _agree(table.ndim == stretches.ndim == 2 and table.shape[1] == 4 and stretches.shape[1] == 3)
-    _agree((table >= 0).all() and (table[:, 0] < len(files)).all() and len(per_expert) == counts.sum())
-    _agree(per_expert.sum() == len(stretches) and (stretches >= 0).all() and (stretches[:, 0] < len(table)).all())
+    agree(table.ndim == stretches.ndim == 2 and table.shape[1] == 4 and stretches.shape[1] == 3)
+    agree((table >= 0).all() and (table[:, 0] < len(files)).all() and len(per_expert) == counts.sum())
+    agree(per_expert.sum() == len(stretches) and (stretches >= 0).all() and (stretches[:, 0] < len(table)).all())
     chunks = [Chunk(files[file], int(group), int(rows)) for file, group, rows, _ in table]
     whole = {chunk for chunk, flag in zip(chunks, table[:, 3], strict=True) if flag}
     parts = [tuple((chunks[c], int(a), int(b)) for c, a, b in part) for part in np.split(stretches, np.cumsum(per_expert)[:-1])]
@@ -156,7 +160,7 @@ def _found(path: str, beside: str | None) -> str:
 
 def _unchanged(files: Sequence[str], known: np.ndarray) -> None:
     """Refuse files that are gone, or that are not those the model was fitted to."""
-    _agree(known.shape == (len(files), 2))
+    agree(known.shape == (len(files), 2))
     for file, was in zip(files, known.tolist(), strict=True):
         try:
             now = signature(file)
@@ -194,8 +198,3 @@ def first_opinion(bound: CommitteeBound, X: Inputs) -> tuple[np.ndarray, np.ndar
     model = models[group.numbers[0]] if isinstance(models, dict) else models
     said = expert(group.rows[0], model, bound.recipe, None).latent(X)
     return said.mean, said.std
-
-
-def _agree(fits: Any) -> None:
-    if not fits:
-        raise CovaryError("load: the file does not agree with itself about its experts; save the model again.")

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from sklearn.base import is_classifier
 
-from covary._checks import CovaryError
 from covary._memory import check_memory
 from covary._module import without_marks
 from covary._precision import precision
 from covary._threads import blas_threads
 from covary.committee.settings import Committee
 from covary.data import Data
+from covary.estimators.arguments import decode_params, encode_params
 from covary.estimators.committees import committee_again, experts_in, experts_out
 from covary.estimators.dealt import first_opinion
 from covary.estimators.encoding import (
@@ -23,16 +24,22 @@ from covary.estimators.encoding import (
     decode_gram,
     decode_kernel,
     decode_model,
-    decode_params,
     decode_prior,
     encode,
     encode_gram,
     encode_model,
-    encode_params,
     encode_prior,
+)
+from covary.estimators.entries import (
+    Functions,
+    agree,
+    finite,
+    functions_of,
+    labels_in,
+    labels_out,
     number,
     numeric,
-    plain,
+    whole,
 )
 from covary.estimators.frames import Columns
 from covary.estimators.method import Choice
@@ -42,6 +49,7 @@ from covary.inference.base import Solved
 from covary.inference.condition import condition
 from covary.inference.exact import Exact, residual
 from covary.inference.whitened import Whitened, WhitenedFactor
+from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
 from covary.model import Model
 from covary.models.local_scale import LocalScale, conditioned
@@ -59,9 +67,11 @@ LOWEST = -np.finfo(np.float64).max
 
 def to_file(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Everything needed to predict and to go on."""
-    names = getattr(estimator, "feature_names_in_", None)
+    names, params = getattr(estimator, "feature_names_in_", None), estimator.get_params(deep=False)
+    used = functions_of(*(params.get(name) for name in ("kernel", "mean", "likelihood")), getattr(estimator, "model_", ()))
     record: dict[str, Any] = {
-        "params": encode_params(estimator.get_params(deep=False)),
+        "params": encode_params(params),
+        **({"functions": sorted(used)} if used else {}),
         "names": None if names is None else [str(v) for v in names],
         "targets": getattr(estimator, "target_names_", None),
     }
@@ -69,7 +79,7 @@ def to_file(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
         record["columns"] = estimator.columns_.to_record()
     arrays: dict[str, Any] = {}
     if hasattr(estimator, "classes_"):
-        record["classes"] = {"type": estimator.classes_.dtype.str, "labels": [plain(c) for c in estimator.classes_]}
+        record["classes"] = labels_out(estimator.classes_)
         arrays["class_count"] = np.asarray(estimator.class_count_, np.float64)
     if hasattr(estimator, "estimators_"):
         record["each"] = []
@@ -101,14 +111,14 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
     arrays: dict[str, Any] = {"X": data.X.x, "y": data.y, "alpha": post.alpha}
     if "gram" in record and hasattr(post.bound, "Z"):
         arrays["inducing"] = post.bound.Z.x
-    if isinstance(post.factor, WhitenedFactor):
-        q = post.factor.q
-        arrays |= {"q_shift": q.shift, "q_precision": np.stack(q.precision)}
-        return _with_learned(estimator, record, arrays, data)
     if hasattr(estimator, "_location"):
         arrays |= {"location": estimator._location, "scale": estimator._scale}
     optional = {"noise_variance": data.noise_variance, "weight": data.weight, "scatter": data.scatter}
     arrays |= {name: v for name, v in optional.items() if v is not None}
+    if isinstance(post.factor, WhitenedFactor):
+        q = post.factor.q
+        arrays |= {"q_shift": q.shift, "q_precision": np.stack(q.precision)}
+        return _with_learned(estimator, record, arrays, data)
     if isinstance(gram, Committee):
         record["experts"], own = experts_out(post, estimator.learned_, gram)
         return _with_learned(estimator, record, arrays | own, data)
@@ -170,12 +180,12 @@ def _site_numbers(sites: Any) -> np.ndarray:
     return np.asarray(sites.probability if isinstance(sites, Softmax) else sites.precision)
 
 
-def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: dict[str, Any]) -> Any:
+def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: Functions) -> Any:
     """The estimator as it was, after every part has been checked against the others."""
-    params = decode_params(record["params"], functions)
-    estimator = kind(**{name: value for name, value in params.items() if name in kind().get_params(deep=False)})
+    estimator = kind(**decode_params(record["params"], kind().get_params(deep=False), functions))
     if "columns" in record:
         estimator.columns_ = Columns.from_record(record["columns"])
+    agree(("classes" in record) == is_classifier(estimator), "whether it tells classes apart")
     if "classes" in record:
         _classes(estimator, record["classes"], arrays)
     if "each" in record:
@@ -183,14 +193,14 @@ def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray],
             from_file(kind, inside, {k[len(f"m{i}_") :]: a for k, a in arrays.items() if k.startswith(f"m{i}_")}, functions)
             for i, inside in enumerate(record["each"])
         ]
-        _agree(len(estimator.estimators_) == len(estimator.classes_), "the classes")
+        agree(len(estimator.estimators_) == len(estimator.classes_) and is_classifier(estimator), "the classes")
         estimator.n_features_in_ = estimator.estimators_[0].n_features_in_
         estimator.log_marginal_likelihood_ = float(sum(e.log_marginal_likelihood_ for e in estimator.estimators_))
     else:
         _read_fitted(estimator, record, arrays, functions)
     if record["names"] is not None:
         names = [str(v) for v in record["names"]]
-        _agree(len(names) == estimator.n_features_in_, "the names of the columns")
+        agree(len(names) == estimator.n_features_in_, "the names of the columns")
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if record.get("targets") is not None:
         estimator.target_names_ = [str(v) for v in record["targets"]]
@@ -198,56 +208,59 @@ def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray],
 
 
 def _classes(estimator: Any, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    labels = [plain(v) for v in record["labels"]]
-    type_ = np.dtype(str(record["type"]))
-    _agree(type_.kind in "UbiufS" and len(labels) >= 2, "the classes")
-    estimator.classes_ = np.array(labels).astype(type_)
-    estimator.class_count_ = arrays["class_count"]
-    _agree(estimator.class_count_.shape == (len(labels),) and len(np.unique(estimator.classes_)) == len(labels), "the classes")
+    estimator.classes_, estimator.class_count_ = labels_in(record), arrays["class_count"]
+    agree(estimator.class_count_.shape == estimator.classes_.shape and (estimator.class_count_ >= 0).all(), "the classes")
 
 
-def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: dict[str, Any]) -> None:
+def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: Functions) -> None:
     optional = {name: arrays.get(name) for name in ("noise_variance", "weight", "scatter")}
     data = Data(arrays["X"], arrays["y"], **optional)
     model = decode_model(record["model"], functions)
     inference = decode(record["inference"], INFERENCES) if "inference" in record else Exact()  # schema 1 knew no other
+    if is_classifier(estimator):
+        likelihood: Any = model.likelihood
+        two = isinstance(likelihood, Bernoulli) and len(estimator.classes_) == 2
+        several = isinstance(likelihood, SoftmaxLikelihood) and len(estimator.classes_) == likelihood.classes
+        agree(two or several, "the classes")
+    else:
+        agree({"location", "scale"} <= set(arrays), "location and scale")
     model.prior.check(data.X)
     if not isinstance(inference, Exact):
         model.likelihood.check(data.y, "load")
+    said = finite(record["evidence"]), str(record.get("status", "converged"))
     estimator.n_features_in_, estimator.inference_ = data.X.columns, inference
     if hasattr(estimator, "columns_"):
-        _agree(estimator.columns_.width == data.X.columns, "the columns")
+        agree(estimator.columns_.width == data.X.columns, "the columns")
         estimator.n_features_in_ = len(estimator.columns_.each)
     if "location" in arrays:
         estimator._location, estimator._scale = arrays["location"], arrays["scale"]
         outputs = data.y.shape[1:] if isinstance(inference, Exact) else ()
-        _agree(estimator._location.shape == estimator._scale.shape == outputs, "location and scale")
-        _agree(bool((estimator._scale > 0).all()), "the scale")
+        agree(estimator._location.shape == estimator._scale.shape == outputs, "location and scale")
+        agree(bool((estimator._scale > 0).all()), "the scale")
         if record.get("targets") is not None:
-            _agree(len(record["targets"]) == int(np.prod(outputs)), "the names of the targets")
+            agree(len(record["targets"]) == int(np.prod(outputs)), "the names of the targets")
     estimator.priors_ = {str(path): decode_prior(p) for path, p in record["priors"].items()}
     estimator.model_ = model
     gram = decode_gram(record["gram"], arrays.get("inducing")) if "gram" in record else Dense()
     name, why = (str(v) for v in record.get("method", ("exact", "")))
-    estimator.method_ = Choice(name, gram, inference, why)
     learned = record.get("learned")
     if isinstance(gram, Committee):
         gram = experts_in(record["experts"], arrays, gram, data, estimator, record.get("beside"))
+    estimator.method_ = Choice(name, gram.replace(settled=None) if isinstance(gram, Committee) else gram, inference, why)
     estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions, inference, gram)
     if isinstance(gram, Committee):
         packing = estimator.learned_ and estimator.learned_.objective.packing
-        said = float(numeric(record["evidence"])), str(record["status"])
         estimator.posterior_ = committee_again(gram, arrays, model, data, inference, packing, said)
     else:
-        estimator.posterior_ = _posterior(record, arrays, model, data, inference, gram)
+        estimator.posterior_ = _posterior(said, finite(record["jitter"]), arrays, model, data, inference, gram)
     if "scale" in record:
         estimator.posterior_ = replace(estimator.posterior_, scale=_scale_in(record["scale"], arrays, data.X.columns))
     estimator._finish(data)
     mean, std = _check(estimator, data) if "inference" in record else estimator._predict(data.X.x[:CHECKED], return_std=True)
     was, bar = arrays["check_mean"], arrays["check_std"]
-    _agree(mean.shape == was.shape == std.shape == bar.shape and bool((bar >= 0).all()), "its own predictions")
+    agree(mean.shape == was.shape == std.shape == bar.shape and bool((bar >= 0).all()), "its own predictions")
     near = (np.abs(mean - was) <= 1e-3 * bar + 1e-9 * np.abs(was)).all() and np.allclose(std, bar, rtol=1e-3, atol=1e-9)
-    _agree(bool(near), "the predictions written down when it was saved")
+    agree(bool(near), "the predictions written down when it was saved")
 
 
 def _scale_out(scale: LocalScale) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -260,45 +273,46 @@ def _scale_out(scale: LocalScale) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _scale_in(record: dict[str, Any], arrays: dict[str, np.ndarray], columns: int) -> LocalScale:
     """What :func:`_scale_out` wrote."""
-    level, power, gain = (float(numeric(record[name])) for name in ("level", "power", "gain"))
+    level, power, gain = (finite(record[name]) for name in ("level", "power", "gain"))
     unit, seen = arrays["scale_unit"], Data(arrays["scale_X"], arrays["scale_y"], arrays["scale_noise"])
     model = decode_model(record["model"], {})
     model.prior.check(seen.X)
     sound = unit.shape == (columns,) and seen.X.columns == columns and bool((unit > 0).all()) and seen.y.ndim == 1
-    _agree(sound and level > 0 and 0 <= power <= 1, "the local scale of its errors")
+    agree(sound and level > 0 and 0 <= power <= 1, "the local scale of its errors")
     return LocalScale(conditioned(model, seen), unit, level, power, gain)
 
 
-def _agree(fits: bool, what: str) -> None:
-    if not fits:
-        raise CovaryError(f"load: the file does not agree with itself about {what}; save the model again.")
-
-
 def _posterior(
-    record: dict[str, Any], arrays: dict[str, np.ndarray], model: Model, data: Data, inference: Any, gram: Any
+    said: tuple[float, str],
+    jitter: float,
+    arrays: dict[str, np.ndarray],
+    model: Model,
+    data: Data,
+    inference: Any,
+    gram: Any,
 ) -> Posterior:
     if "q_shift" in arrays:
         q = Whitened(arrays["q_shift"], tuple(arrays["q_precision"]))
         begun: Any = Started(model, {"q": q})
         return condition(begun, data, inference=inference, gram=gram)
     if "sites" in arrays:
-        return _from_sites(record, arrays, model, data, gram)
+        return _from_sites(said, arrays, model, data, gram)
     if "factor" not in arrays:
         return condition(model, data, inference=inference, gram=gram)
     n = data.rows
     check_memory("load", 8 * n * n, "load it where there is more memory")
-    _agree(arrays["factor"].shape == (n * (n + 1) // 2,), "the factor")
-    _agree(arrays["alpha"].shape == data.y.shape, "the weights")
+    agree(arrays["factor"].shape == (n * (n + 1) // 2,), "the factor")
+    agree(arrays["alpha"].shape == data.y.shape, "the weights")
     with precision(data.dtype), blas_threads(n):
         bound = Dense().bind(model.prior.kernels, data.X, model.prior.basis)
         L = np.zeros((n, n), order="F")
         ends = np.cumsum(np.arange(n, 0, -1))
         for j, end in enumerate(ends):
             L[j:, j] = arrays["factor"][end - (n - j) : end]
-        _agree(sound(L, float((L**2).sum(1).max())), "the factor")
+        agree(sound(L, float((L**2).sum(1).max())), "the factor")
         likelihood: Any = model.likelihood
-        factor = NoiseFactor(L, likelihood.sites(data), bound.basis, float(numeric(record["jitter"])))
-        solved = Solved(factor, residual(model, data), np.asfortranarray(arrays["alpha"]), float(numeric(record["evidence"])))
+        factor = NoiseFactor(L, likelihood.sites(data), bound.basis, jitter)
+        solved = Solved(factor, residual(model, data), np.asfortranarray(arrays["alpha"]), said[0])
     return Posterior(model, data, bound, solved)
 
 
@@ -309,24 +323,24 @@ class Started(NamedTuple):
     start: Any
 
 
-def _from_sites(record: dict[str, Any], arrays: dict[str, np.ndarray], model: Model, data: Data, gram: Any) -> Posterior:
+def _from_sites(said: tuple[float, str], arrays: dict[str, np.ndarray], model: Model, data: Data, gram: Any) -> Posterior:
     """The posterior of an approximate inference: its sites are in the file, the factor is made anew."""
     n, latents = data.rows, model.likelihood.latents
     shape = (n,) if latents == 1 else (n, latents)
     numbers, shift = arrays["sites"], arrays["shift"]
-    _agree(shift.shape == arrays["alpha"].shape == shape, "the weights")
+    agree(shift.shape == arrays["alpha"].shape == shape, "the weights")
     if isinstance(model.likelihood, SoftmaxLikelihood):
-        _agree(numbers.shape == shape and bool((numbers >= 0).all() and (numbers <= 1).all()), "the sites")
+        agree(numbers.shape == shape and bool((numbers >= 0).all() and (numbers <= 1).all()), "the sites")
         sites: Any = Softmax(numbers, data.weight)
     else:
-        _agree(numbers.shape == (shape if latents == 1 else (n, latents, latents)), "the sites")
+        agree(numbers.shape == (shape if latents == 1 else (n, latents, latents)), "the sites")
         sites = Diagonal(numbers) if latents == 1 else Blocks(numbers)
     if isinstance(gram, Dense):
         check_memory("load", 8 * n * n * (2 + latents), "load it where there is more memory")
     with precision(data.dtype), blas_threads(n):
         bound = gram.bind(model.prior.kernels, data.X, model.prior.basis)
         factor = bound.factor(sites)
-    solved = Solved(factor, shift, arrays["alpha"], float(numeric(record["evidence"])), str(record["status"]))
+    solved = Solved(factor, shift, arrays["alpha"], *said)
     return Posterior(model, data, bound, solved)
 
 
@@ -346,25 +360,26 @@ def _learned(
     model: Model,
     data: Data,
     priors: dict[str, Any],
-    functions: dict[str, Any],
+    functions: Functions,
     inference: Any,
     gram: Any,
 ) -> Learned:
-    packing = Packing(model, scale={str(path): float(numeric(v)) for path, v in record["scale"].items()})
+    packing = Packing(model, scale={str(path): finite(v) for path, v in record["scale"].items()})
     if "frame" in record:
         frame = Frame(tuple(str(path) for path in record["frame"]), arrays["frame"])
         sizes = {s.paths[0]: s.stop - s.start for s in packing.slots if s.space is REAL}
-        order = sum(sizes[path] for path in set(frame.paths))
-        _agree(frame.matrix.shape == (order, order) and bool(np.diagonal(frame.matrix).all()), "the learned vector")
+        agree(len(set(frame.paths)) == len(frame.paths), "the learned vector")
+        order = sum(sizes[path] for path in frame.paths)
+        agree(frame.matrix.shape == (order, order) and bool(np.diagonal(frame.matrix).all()), "the learned vector")
         packing = Packing(model, scale=packing.scale, frame=frame)
     theta, lower, upper = arrays["theta"], arrays["lower"], arrays["upper"]
-    _agree(theta.shape == lower.shape == upper.shape == (packing.size,), "the learned vector")
+    agree(theta.shape == lower.shape == upper.shape == (packing.size,), "the learned vector")
     lower, upper = np.where(lower <= LOWEST, -np.inf, lower), np.where(upper >= -LOWEST, np.inf, upper)
     problem = Objective(packing, Priors(model, priors), data, inference, gram, None, (lower, upper))
-    problem.jitter = None if record["jitter"] is None else float(numeric(record["jitter"]))
+    problem.jitter = None if record["jitter"] is None else finite(record["jitter"])
     history = tuple((int(rows), float(v) if v > LOWEST else -np.inf) for rows, v in arrays["history"])
     ends, results = record["ends"], arrays["results"]
-    _agree(arrays["starts"].shape == arrays["stops"].shape == (len(ends), packing.size), "the restarts")
+    agree(arrays["starts"].shape == arrays["stops"].shape == (len(ends), packing.size), "the restarts")
     restarts = []
     for i, end in enumerate(ends):
         text = record["rivals"][i]
@@ -372,16 +387,16 @@ def _learned(
         if text is not None:
             other = model.replace(prior=model.prior.replace(kernel=decode_kernel(text, functions)))
         like = Packing(other, scale=packing.scale)
-        _agree(like.size == packing.size, "the restarts")
+        agree(like.size == packing.size, "the restarts")
         value, steps = results[i]
         found = (like.unpack(arrays["starts"][i]), like.unpack(arrays["stops"][i]), float(value) if value > LOWEST else -np.inf)
         restarts.append(Restart(*found, str(end), int(steps)))
-    levels = tuple(int(v) for v in record["levels"])
-    numbers = (float(numeric(record["value"])), str(record["status"]), len(history), float(numeric(record["seconds"])))
+    levels = tuple(whole(v, 2**53) for v in record["levels"])
+    numbers = (float(numeric(record["value"])), str(record["status"]), len(history), finite(record["seconds"]))
     jitter = problem.jitter or 0.0
     own = {"thetas": arrays["expert_thetas"]} if "expert_thetas" in arrays else None
     found = Learned(model, *numbers, levels, history, tuple(restarts), problem, theta, jitter, own, None, gram)
     if "hessian" in arrays:
-        _agree(arrays["hessian"].shape == (packing.size,) * 2, "the curvature of its evidence")
+        agree(arrays["hessian"].shape == (packing.size,) * 2, "the curvature of its evidence")
         found.__dict__["hessian"] = arrays["hessian"]
     return found

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import time
-import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ import numpy as np
 from scipy import optimize
 
 from covary._checks import CovaryError, NotPositiveDefinite, fail
+from covary._read import read_arrays
 from covary._write import whole_file
 from covary.data import Data, Inputs
 from covary.inference.collapsed import Sums
@@ -295,17 +295,19 @@ def _load(path: Any, mark: str) -> State | None:
     if not Path(path).exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as held:
-            found = {name: held[name] for name in held.files}
+        found = read_arrays(path)
         if str(found["mark"]) != mark:
             raise fail(
                 who, f"{str(path)!r} is of another run (other data, model or options)", "remove it, or name another file"
             )
+        numbers = [array for name, array in found.items() if name != "mark"]
+        if not all(array.dtype == np.float64 for array in numbers) or not np.isfinite(found["x"]).all():
+            raise ValueError("entries that are no numbers")
         q = Whitened(np.asfortranarray(found["shift"]), tuple(np.asfortranarray(P) for P in found["precision"]))
         history = tuple((int(step), float(value)) for step, value in found["history"])
         step, total, weight = (float(v) for v in found["numbers"])
         return State(int(step), found["x"], found["first"], found["second"], q, found["before"], total, weight, history)
     except CovaryError:
         raise
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError):
+    except (OSError, ValueError, KeyError, TypeError):
         raise fail(who, f"{str(path)!r} is not a checkpoint", "remove it, or name another file") from None

@@ -7,6 +7,7 @@ matrix of k between the rows of two inputs, in ``jax.numpy``. Everything else is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from jax.core import Tracer
 
 from covary._checks import CovaryError, check_positive, fail
+from covary._memory import check_memory
 from covary._module import STATIC, Mark, Marked, Module, child, static, without_marks
 from covary._precision import precision
 from covary._words import counted
@@ -75,6 +77,22 @@ def with_mark(text: str, mark: Mark) -> str:
     return f"fixed({text})" if mark.fixed else text
 
 
+def size(value: Any) -> float:
+    """A number that says how many there are of something; zero for what is no such number, which checks refuse later."""
+    try:
+        return max(0.0, float(value)) if isinstance(value, int | float | np.number) else 0.0
+    except OverflowError:
+        return np.inf
+
+
+def enough_room(kernel: AbstractKernel) -> None:
+    """Refuse a kernel whose own numbers do not fit into memory."""
+    count = type(kernel).makes(vars(kernel))
+    if count > 2**17:
+        who = f"kernels.{type(kernel).__name__}"
+        check_memory(who, int(min(32 * count, 2**80)), "give smaller whole numbers")
+
+
 class AbstractKernel(Module):
     """A covariance function k(x, x'); see the module's text for what an author writes."""
 
@@ -84,6 +102,11 @@ class AbstractKernel(Module):
     def traits(self) -> Traits:
         """What is known about the kernel."""
         raise NotImplementedError
+
+    @classmethod
+    def makes(cls, given: Mapping[str, Any]) -> float:
+        """How many numbers the kernel makes by itself from these arguments: few words of text must not ask for many."""
+        return 0
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
         """k between all rows of X and all rows of Z, in jax.numpy: shape (n, m)."""

@@ -6,6 +6,7 @@ They say how alike categories are and nothing about order or distance. Combine t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY
 from typing import Any
 
@@ -16,7 +17,7 @@ from covary._checks import check_finite, fail
 from covary._module import Module, static
 from covary._words import counted
 from covary.data import Inputs
-from covary.kernels.base import AbstractKernel, Traits
+from covary.kernels.base import AbstractKernel, Traits, enough_room, size
 from covary.kernels.structure import fold
 from covary.parameters import positive, real, unit_interval
 
@@ -162,9 +163,14 @@ class Categories(AbstractKernel):
     rank: int = static(1)
     factor: Any = real(1.0)
 
+    @classmethod
+    def makes(cls, given: Mapping[str, Any]) -> float:
+        return 0 if np.ndim(given["factor"]) else size(given["levels"]) * size(given["rank"])
+
     def __post_init__(self) -> None:
         Module.__post_init__(self)
         if np.ndim(self.factor) == 0:
+            enough_room(self)
             c, r = np.arange(self.levels)[:, None], np.arange(self.rank)[None, :]
             object.__setattr__(self, "factor", self.factor * np.cos(np.pi * r * (c + 0.5) / self.levels))
 

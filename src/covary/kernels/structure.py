@@ -6,7 +6,7 @@ The first functions are what the wrappers of this and the neighbouring files sha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, fields
 from functools import cache, singledispatch
 from itertools import pairwise
@@ -17,11 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import check_positive, fail
+from covary._memory import check_memory
 from covary._module import STATIC, Module, child, static
 from covary._precision import cast, precision
 from covary._words import counted
 from covary.data import Inputs
-from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, Traits, marked, number, with_mark
+from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, Traits, marked, number, size, with_mark
 from covary.kernels.distance import DIRECT_COLUMNS, square_distance
 from covary.kernels.dot_product import Constant
 from covary.parameters import REAL, fixed, named, positive
@@ -375,6 +376,8 @@ def check_centres(who: str, centres: Any, X: Inputs) -> None:
 
 
 def _orders(value: Any) -> tuple[int, ...]:
+    if np.ndim(value) == 0 and size(value) > 2**17:
+        check_memory("kernels.Additive", 64 * int(min(size(value), 2**70)), "give at most the number of columns as orders")
     many = range(1, int(value) + 1) if np.ndim(value) == 0 else value
     return tuple(int(order) for order in many)
 
@@ -414,6 +417,10 @@ class Additive(AbstractKernel):
     orders: Any = static(1, convert=_orders)
     weight: Any = positive(1.0)
 
+    @classmethod
+    def makes(cls, given: Mapping[str, Any]) -> float:
+        return 0 if np.ndim(given["orders"]) else size(given["orders"])
+
     def __post_init__(self) -> None:
         Module.__post_init__(self)
         if np.ndim(self.weight) == 0:
@@ -430,9 +437,8 @@ class Additive(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who, d = "kernels.Additive", X.columns
         if not self.orders or len(set(self.orders)) < len(self.orders) or not 1 <= min(self.orders) <= max(self.orders) <= d:
-            raise fail(
-                who, f"orders are {list(self.orders)} but X has {counted(d, 'column')}", f"give different orders from 1 to {d}"
-            )
+            some = ", ".join(map(str, self.orders[:8])) + (", ..." if len(self.orders) > 8 else "")
+            raise fail(who, f"orders are [{some}] but X has {counted(d, 'column')}", f"give different orders from 1 to {d}")
         if np.shape(self.weight) != (len(self.orders),):
             raise fail(who, f"weight has shape {np.shape(self.weight)}", f"give one per order: {len(self.orders)}")
         check_positive(who, "weight", self.weight)

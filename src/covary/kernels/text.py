@@ -7,6 +7,7 @@ command, model files and reports.
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -97,6 +98,7 @@ FIELDS = {field.__name__: field for field in (GaussianField, FunctionField)}  # 
 ALIASES = {"OrnsteinUhlenbeck": Matern12, "RBF": SquaredExponential, "SE": SquaredExponential}
 INNER = ("kernel", "before", "after")  # where a kernel stands inside another
 MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
+MOST_MADE = 10**6  # numbers that the kernels of one text may make by themselves, as Categories(1000, rank=10) makes 10,000
 
 
 def parse(
@@ -156,7 +158,7 @@ def _unknown(node: ast.expr) -> CovaryError:
 
 class _Reader:
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        self.functions = functions
+        self.functions, self.made = functions, 0.0
 
     def read(self, node: ast.expr, depth: int) -> Any:
         if depth > MOST_DEPTH:
@@ -232,6 +234,7 @@ class _Reader:
         known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()
         if "parameters" in known:  # of a user's function
             keywords["parameters"] = {k: keywords.pop(k) for k in list(keywords) if k not in known}
+        self.bounded(name, maker, arguments, keywords)
         try:
             value = self.nested_fixed(*arguments, **keywords) if name == "fixed" else maker(*arguments, **keywords)
         except TypeError as error:
@@ -246,6 +249,21 @@ class _Reader:
         if name in CATALOGUE and not isinstance(vars(value).get("field", GaussianField((0.0,))), tuple(FIELDS.values())):
             raise fail("kernels.parse", f"{_text(node)}: {name} takes a field", "write GaussianField(centres, beta=...)")
         return value
+
+    def bounded(self, name: str, maker: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
+        """Refuse a text that makes more numbers than it may, before they are made."""
+        if name not in CATALOGUE:
+            return
+        try:
+            given = inspect.signature(maker).bind(*arguments, **keywords)
+        except TypeError:  # the maker says it better
+            return
+        given.apply_defaults()
+        plain = {k: v.value if isinstance(v, Marked) else v for k, v in given.arguments.items()}
+        self.made += maker.makes(plain)
+        if self.made > MOST_MADE:
+            what = f"the text makes {name} of {f'{self.made:,.0f}' if self.made < 1e15 else 'endless'} numbers"
+            raise fail("kernels.parse", what, f"ask for at most {MOST_MADE:,} in all, or build the kernel in Python")
 
     def argument(self, keyword: ast.keyword, options: set[str], depth: int) -> Any:
         """The value of a keyword; words and None only where a kernel has such an option."""

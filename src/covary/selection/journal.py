@@ -17,6 +17,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._module import Module
+from covary._read import open_plain
 from covary._write import whole_file
 
 FORMAT = "covary journal 1"
@@ -55,14 +56,19 @@ class Journal:
     def __init__(self, path: Any, problem: str, size: int) -> None:
         self.path, self.size, self.known = Path(path), size, dict[bytes, tuple[float, np.ndarray]]()
         head = json.dumps({"format": FORMAT, "problem": problem, "size": size}).encode() + b"\n"
-        if self.path.exists() and self.path.stat().st_size:
+        if self.path.exists() and (self.path.stat().st_size or not self.path.is_file()):
             self._read(head)
         else:
             with whole_file(self.path, "Journal") as file:
                 file.write(head)
 
     def _read(self, head: bytes) -> None:
-        raw = self.path.read_bytes()
+        try:
+            with open_plain(self.path) as file:
+                raw = file.read()
+        except OSError as error:
+            what = f"the checkpoint {str(self.path)!r} cannot be read ({error.strerror})"
+            raise fail("Journal", what, "give another file name") from None
         if not raw.startswith(head):
             raise fail(
                 "Journal",
