@@ -11,7 +11,7 @@ import numpy as np
 
 from covary import distributions, likelihoods
 from covary._checks import fail
-from covary._module import STATIC, Mark, Marked, Module
+from covary._module import STATIC, Mark, Marked, Module, modules
 from covary.committee.settings import Committee
 from covary.estimators.committees import decode_committee, encode_committee
 from covary.gram.base import AbstractGram
@@ -25,8 +25,9 @@ from covary.inference.ep import EP
 from covary.inference.exact import Exact
 from covary.inference.laplace import Laplace
 from covary.inference.svgp import SVGP
-from covary.kernels.base import AbstractKernel
-from covary.kernels.text import parse
+from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
+from covary.kernels.combine import Function
+from covary.kernels.text import CATALOGUE, parse
 from covary.likelihoods.base import AbstractLikelihood
 from covary.likelihoods.gaussian import Gaussian
 from covary.means import functions as means
@@ -156,18 +157,30 @@ def encode_likelihood(likelihood: AbstractLikelihood) -> dict[str, Any]:
     return encode(likelihood)
 
 
+OWN_KERNELS = {*CATALOGUE.values(), Sum, Product, Scaled, Power, Function}  # those that text stands for
+
+
+def encode_kernel(kernel: Any) -> str:
+    """A kernel as text, if that brings it back."""
+    strange = [part for part in modules(kernel) if isinstance(part, AbstractKernel) and type(part) not in OWN_KERNELS]
+    if strange:
+        what = f"the kernel holds {type(strange[0]).__name__}, a class of your own, which a model file cannot hold"
+        raise fail("save", what, "write it as Function(f), with f given to load again, or pickle the model")
+    return repr(kernel)
+
+
 def encode_model(model: Model) -> dict[str, Any]:
     """Kernels by their text, mean and likelihood by their numbers."""
     kernel = model.kernel
-    text = [repr(k) for k in kernel] if isinstance(kernel, tuple) else repr(kernel)
+    text = [encode_kernel(k) for k in kernel] if isinstance(kernel, tuple) else encode_kernel(kernel)
     return {"kernel": text, "mean": encode_mean(model.mean), "likelihood": encode_likelihood(model.likelihood)}
 
 
 def decode_kernel(text: Any, functions: dict[str, Any]) -> Any:
     """A kernel, or a tuple of them, from text."""
     if isinstance(text, list):
-        return tuple(parse(part, functions, most=MOST_TEXT) for part in text)
-    return parse(text, functions, most=MOST_TEXT)
+        return tuple(parse(part, functions, most=MOST_TEXT, held=False) for part in text)
+    return parse(text, functions, most=MOST_TEXT, held=False)
 
 
 def decode_model(record: dict[str, Any], functions: dict[str, Any]) -> Model:
@@ -185,9 +198,9 @@ def encode_params(params: dict[str, Any]) -> dict[str, Any]:
 
 def _encode_param(name: str, value: Any) -> Any:
     if name == "kernel" and isinstance(value, AbstractKernel):
-        return {"kernel": repr(value)}
+        return {"kernel": encode_kernel(value)}
     if name == "kernel" and isinstance(value, list | tuple):
-        return {"kernels": [repr(k) if isinstance(k, AbstractKernel) else {"text": str(k)} for k in value]}
+        return {"kernels": [encode_kernel(k) if isinstance(k, AbstractKernel) else {"text": str(k)} for k in value]}
     if name == "likelihood" and isinstance(value, AbstractLikelihood):
         return {"likelihood": encode_likelihood(value)}
     if name == "inference" and isinstance(value, AbstractInference):

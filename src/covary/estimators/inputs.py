@@ -225,7 +225,9 @@ def _parse(who: str, what: str, array: np.ndarray) -> np.ndarray:
             kind = "text" if isinstance(item, str | bytes) else type(item).__name__
             text = repr(str(item))
             text = text if len(text) <= 40 else text[:37] + "..."
-            raise fail(who, f"{what} holds {kind} ({text} at {where})", "encode it as numbers, or leave it out") from None
+            target = what == "y" or what.endswith(" of y")
+            do = "use GPClassifier for classes, or give numbers" if target else "encode it as numbers, or leave it out"
+            raise fail(who, f"{what} holds {kind} ({text} at {where})", do) from None
     return out
 
 

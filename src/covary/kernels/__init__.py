@@ -75,3 +75,4 @@ from covary.kernels.warped import Warped as Warped
 from covary.kernels.wiener import IntegratedWiener as IntegratedWiener
 from covary.parameters import bounded as bounded
 from covary.parameters import fixed as fixed
+from covary.parameters import learned as learned
