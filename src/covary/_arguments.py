@@ -64,10 +64,10 @@ def complaint(
 
 def _instead(name: str, known: list[str], elsewhere: Mapping[str, str]) -> str:
     """What to write in the place of an argument that is unknown."""
-    meant = elsewhere.get(name)
-    if meant is not None and meant not in known:
+    meant = elsewhere.get(name, "")
+    if meant and not meant.isidentifier():
         return meant
-    near = [meant] if meant is not None else get_close_matches(name.lower(), known, 1, NEAR)
+    near = [meant] if meant in known else get_close_matches(name.lower(), known, 1, NEAR)
     if near:
         return f"did you mean {near[0]!r}?"
     return f"choose from {', '.join(known)}" if known else "it takes none"

@@ -74,6 +74,7 @@ class Module:
         super().__init_subclass__(**kwargs)
         _check_author(cls)
         dataclasses.dataclass(frozen=True, repr=False, eq=False)(cls)
+        cls.__setattr__ = _unchanging  # type: ignore[method-assign]
         explained(cls, cls._named())
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
         dynamic = tuple(f.name for f in fields if not f.metadata.get(STATIC))
@@ -180,6 +181,11 @@ class Module:
     def __repr__(self) -> str:
         inside = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({inside})"
+
+
+def _unchanging(module: Any, name: str, value: Any) -> None:
+    do = f"write replace({name}=...), which gives a copy"
+    raise dataclasses.FrozenInstanceError(f"{module._named()}: {name} cannot be assigned; {do}.")
 
 
 def _check_author(cls: type) -> None:

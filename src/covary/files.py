@@ -87,6 +87,8 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     functions
         The functions behind kernels made from plain functions, by name.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise BadFile(f"load: the path is a {type(path).__name__}; give the name of a file.")
     kind, record, arrays = read(path)
     owner = getattr(importlib.import_module(KINDS[kind]), kind)
     record["beside"] = str(Path(path).resolve().parent)  # files the model speaks of may have moved along with it

@@ -82,7 +82,7 @@ def named(space: Set) -> Any:
 
 
 def fixed(value: Any) -> Any:
-    """Hold a parameter at ``value``: ``Periodic(period=fixed(1.0))``.
+    """Hold a parameter at ``value``: ``Periodic(period=fixed(1.0))``. Of a kernel, hold every parameter inside.
 
     Examples
     --------
@@ -90,6 +90,8 @@ def fixed(value: Any) -> Any:
     >>> Periodic(period=fixed(1.0))
     Periodic(lengthscale=1.0, period=fixed(1.0))
     """
+    if isinstance(value, Module):
+        return freeze(value, list(parameters(value)))
     return Marked(value, Mark(fixed=True))
 
 
@@ -263,7 +265,10 @@ def bound(module: Any, bounds: Mapping[str, tuple[float, float]]) -> Any:
     paths = parameters(module)
     box: dict[str, tuple[float, float]] = {}
     for pattern, pair in bounds.items():
-        lower, upper = (float(b) for b in pair)
+        try:
+            lower, upper = (float(b) for b in pair)
+        except (TypeError, ValueError):
+            raise fail("parameters.bound", f"the bounds of {pattern!r} are {pair!r}", "give (lower, upper)") from None
         if not lower < upper:
             raise fail("parameters.bound", f"the bounds of {pattern!r} are {lower} and {upper}", "give lower < upper")
         box |= dict.fromkeys(select("parameters.bound", pattern, paths), (lower, upper))

@@ -211,7 +211,10 @@ BAD = {
     "number to a kernel": ("2 ** Matern52()", "is not understood"),
     "wrong keyword": ("Matern52(scale=1)", "kernels.Matern52: unknown argument 'scale'; did you mean 'lengthscale'?"),
     "keyword twice": ("Matern52(lengthscale=1, lengthscale=2)", "lengthscale"),
-    "too many arguments": ("Matern52(1, 2)", "2 arguments given by position but it takes 1 (lengthscale); leave the others out"),
+    "too many arguments": (
+        "Matern52(1, 2)",
+        "2 arguments given by position but it takes 1 (lengthscale); leave the others out",
+    ),
     "keyword only": ("RationalQuadratic(1, 2)", "it takes 1 (lengthscale); give the others by name (alpha=...)"),
     "kernel as a number": ("Matern52(lengthscale=Matern52())", "give a number or an array of numbers"),
     "ragged list": ("Matern52(lengthscale=[1, [2, 3]])", "is not understood"),

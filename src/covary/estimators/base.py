@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from covary._arguments import explained
-from covary._checks import check_object, fail
+from covary._checks import check_object, fail, shown
 from covary._memory import free_memory
 from covary._words import counted
 from covary.committee.partition import which_column
@@ -25,7 +25,8 @@ from covary.estimators import stored, streamed
 from covary.estimators.assessed import Assessed, warnings_of
 from covary.estimators.cells import CATEGORY, DATE
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
-from covary.estimators.given import check_categories, read_kernel
+from covary.estimators.given import check_arguments, check_bounds, check_categories, read_kernel
+from covary.estimators.inputs import is_frame
 from covary.estimators.method import NAMES, Choice, choose
 from covary.estimators.summary import Summary
 from covary.estimators.tables import Reader, read_source, whole
@@ -65,6 +66,8 @@ ELSEWHERE = {  # what the arguments are called by other packages
     "copy_X_train": "leave it out: data are never changed",
     "max_iter_predict": "leave it out",
     "likelihoods": "likelihood",
+    "likelihood": "choose link='logit' or 'probit'",
+    "noise": "leave it out: classes have no noise variance",
     "mean_function": "mean",
     "mean_module": "mean",
     "covar_module": "kernel",
@@ -122,11 +125,17 @@ class GPEstimator(Assessed, BaseEstimator):
             delattr(self, name)
 
     def _name_target(self, y: Any) -> None:
-        """The name of a column that was given as target, for reports and files."""
+        """The names of columns that were given as targets, for reports, files and frames."""
         if hasattr(y, "to_numpy") and isinstance(getattr(y, "name", None), str) and y.name:
             self.target_names_ = [y.name]
+        elif is_frame(y) and all(isinstance(name, str) and name for name in y.columns):
+            self.target_names_ = list(y.columns)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "log_marginal_likelihood_")
 
     def _check_method(self) -> None:
+        check_arguments(self)
         check_object(self._who, "method", self.method)
         if not isinstance(self.method, AbstractGram) and self.method not in NAMES:
             known = ", ".join(map(repr, NAMES))
@@ -153,9 +162,9 @@ class GPEstimator(Assessed, BaseEstimator):
         names = table.keys if table is not None and table.named else getattr(self, "feature_names_in_", None)
         kernel = read_kernel(self._who, self.kernel, names)
         if isinstance(kernel, tuple) and len(kernel) != latents:
-            raise fail(
-                self._who, f"kernel is a list of {len(kernel)}", f"give one kernel, or one for each of {latents} functions"
-            )
+            do = "give one kernel" + (f", or one for each of {latents} functions" if latents > 1 else ", or their sum")
+            raise fail(self._who, f"kernel is a list of {len(kernel)}", do)
+        kernel = kernel[0] if isinstance(kernel, tuple) and latents == 1 else kernel
         check_categories(self._who, kernel, self.kernel, table)
         return kernel, True
 
@@ -182,7 +191,7 @@ class GPEstimator(Assessed, BaseEstimator):
         check_object(self._who, "mean", mean)
         linear = isinstance(mean, Linear) or (isinstance(mean, str) and mean == "linear")
         if linear and hasattr(self, "columns_") and self.columns_.places(CATEGORY):
-            what = "mean is linear but some columns of X are categories, whose codes have no order"
+            what = f"mean is {shown(mean)} but some columns of X are categories, whose codes have no order"
             raise fail(self._who, what, "use another mean, or leave them out")
         if isinstance(mean, AbstractMean):
             return mean
@@ -195,6 +204,7 @@ class GPEstimator(Assessed, BaseEstimator):
 
     def _held(self, model: Model) -> Model:
         """The model with the user's fixed parameters and bounds."""
+        check_bounds(self._who, self.bounds or {}, model)
         if self.fixed:
             model = freeze(model, self.fixed)
         return bound(model, self.bounds) if self.bounds else model
@@ -341,6 +351,33 @@ class GPEstimator(Assessed, BaseEstimator):
         """Write the fitted model as one Python file that predicts with NumPy alone; see :func:`covary.export.export_model`."""
         check_is_fitted(self)
         return export_model(self, path, std=std, tolerance=tolerance)
+
+    def predict_frame(self, X: Any, *, level: float = 0.95, size: Any = None) -> Any:
+        """Predictions as a pandas frame with the index of X.
+
+        Of numbers ``mean``, ``std``, ``lower`` and ``upper`` (for several targets with their names in front); of classes
+        ``class``, the most probable label, and ``p_<label>``, the probability of each.
+
+        Parameters
+        ----------
+        X
+            New inputs (m, d): a table, or an array, whose rows are numbered from 0.
+        level
+            Probability that ``lower`` and ``upper`` enclose.
+        size
+            Trials or exposure of the new observations, where the likelihood has them; one by default.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from covary import GPRegressor
+        >>> table = pd.DataFrame({"x": [0.0, 1.0, 2.0]}, index=["a", "b", "c"])
+        >>> frame = GPRegressor("Matern52()").fit(table, [0.0, 1.0, 0.0]).predict_frame(table)
+        >>> list(frame), list(frame.index)
+        (['mean', 'std', 'lower', 'upper'], ['a', 'b', 'c'])
+        """
+        check_is_fitted(self)
+        return streamed.predict_frame(self, X, level, size)
 
     def predict_table(
         self,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,40 @@ from covary.kernels.dot_product import Constant
 from covary.kernels.structure import BasisFunctions, Normalised
 from covary.kernels.text import parse
 from covary.kernels.warped import Mapped
+from covary.parameters import parameters
 
 OF_CATEGORIES = (Hamming, Exchangeable, Categories, Constant)  # whatever codes say of order, these do not hear it
 TRANSPARENT = (Sum, Product, Scaled, Power, Normalised)  # which see what their parts see
 OWN = (Function, BasisFunctions, Mapped)  # a user's function, which may know codes for what they are
 SHOWN = 4  # columns that advice spells out
+
+
+def check_arguments(estimator: Any) -> None:
+    """Refuse constructor arguments of the wrong kind, which would fail later in other words."""
+    who, given = type(estimator).__name__, estimator
+    restarts, seconds = given.n_restarts, given.max_time
+    if isinstance(restarts, bool) or not isinstance(restarts, int | np.integer) or restarts < 0:
+        raise fail(who, f"n_restarts is {restarts!r}", "give a whole number, zero or more")
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds >= 0):
+        raise fail(who, f"max_time is {seconds!r}", "give seconds, or None")
+    if given.bounds is not None and not isinstance(given.bounds, Mapping):
+        raise fail(who, f"bounds is {shown(given.bounds)}", "give pairs by path, such as {'kernel.lengthscale': (0.1, 10.0)}")
+    if given.priors is not None and not isinstance(given.priors, Mapping | str):
+        what = f"priors is {shown(given.priors)}"
+        raise fail(who, what, "give distributions by path, such as {'kernel.lengthscale': LogNormal(0.0)}, 'default' or None")
+    names = [given.fixed] if isinstance(given.fixed, str) else given.fixed
+    if names is not None and not (np.iterable(names) and all(isinstance(name, str) for name in names)):
+        raise fail(who, f"fixed is {given.fixed!r}", "give paths of parameters, such as ('kernel.lengthscale',)")
+
+
+def check_bounds(who: str, bounds: Mapping[str, Any], model: Any) -> None:
+    """Refuse bounds of a parameter that is held, on which they would do nothing."""
+    found = parameters(model)
+    for path in bounds:
+        if path in found and found[path].mark.fixed:
+            value = shown(np.asarray(found[path].value).tolist())
+            do = f"write {path.rpartition('.')[2]}=bounded(...) or learned(...) to learn it, or leave the bounds out"
+            raise fail(who, f"{path!r} is given bounds but held at {value}", do)
 
 
 def read_kernel(who: str, kernel: Any, names: Sequence[str] | None) -> Any:

@@ -19,7 +19,7 @@ from covary._precision import precision
 from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels import tiles
-from covary.kernels.authors import ELSEWHERE, check_block, of_tables, pair, shape_words, traced
+from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, check_block, of_tables, pair, shape_words, traced
 from covary.parameters import POSITIVE, plain, positive
 
 
@@ -91,6 +91,15 @@ class AbstractKernel(Module):
         if "block" in vars(cls):
             cls.block = of_tables(vars(cls)["block"])
 
+    def __getattr__(self, name: str) -> Any:
+        hint = ATTRIBUTES.get(name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{f'; {hint}.' if hint else ''}")
+
+    @property
+    def _foreign(self) -> bool:
+        """Whether ``block`` runs code of a user's own."""
+        return not type(self).__module__.startswith("covary.")
+
     @property
     def traits(self) -> Traits:
         """What is known about the kernel; nothing, unless its author says so."""
@@ -121,7 +130,7 @@ class AbstractKernel(Module):
     def check(self, X: Inputs) -> None:
         """Raise a sentence if the kernel's numbers do not fit these inputs."""
         who, most = self._named(), self.traits.max_columns
-        if not type(self).__module__.startswith("covary."):
+        if self._foreign:
             check_block(self, X)
         if most is not None and X.columns > most:
             raise fail(
@@ -224,13 +233,16 @@ class AbstractKernel(Module):
         return Sum.of(self, as_kernel(other))
 
     def __radd__(self, other: Any) -> AbstractKernel:
-        return Sum.of(as_kernel(other), self)
+        return self if isinstance(other, int) and other == 0 else Sum.of(as_kernel(other), self)  # sum() begins with 0
 
     def __mul__(self, other: Any) -> AbstractKernel:
         return Product.of(self, other) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
 
     def __rmul__(self, other: Any) -> AbstractKernel:
         return Product.of(other, self) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
+
+    def __truediv__(self, other: Any) -> AbstractKernel:
+        return Scaled.of(1 / other, self) if isinstance(other, int | float) and other else NotImplemented
 
     def __pow__(self, exponent: int) -> AbstractKernel:
         if isinstance(exponent, bool) or not isinstance(exponent, int | np.integer) or not 1 <= exponent <= 64:
@@ -392,7 +404,7 @@ class Scaled(AbstractKernel):
             return Scaled(kernel, variance=variance)
         check_object("kernels", "a factor", variance)
         try:
-            value = plain(variance)
+            value = plain(None if isinstance(variance, str) else variance)
         except (TypeError, ValueError, OverflowError, CovaryError):
             raise fail("kernels", f"a kernel cannot be combined with {variance!r}", "use kernels and numbers") from None
         if np.shape(value) != ():

@@ -121,11 +121,11 @@ def _number(column: int | str, names: Sequence[str] | None, who: str) -> int:
     if isinstance(column, int):
         return column
     if names is None:
-        raise fail(who, f"kernel names the column {column!r} but X has no names", "give its number, counted from 0")
+        raise fail(who, f"the kernel asks for column {column!r} but X has no names", "give its number, counted from 0")
     if column not in names:
         near = get_close_matches(column, names, 1)
         do = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(map(repr, names))}"
-        raise fail(who, f"kernel names the column {column!r}, which X does not have", do)
+        raise fail(who, f"the kernel asks for column {column!r} but X has no such column", do)
     return list(names).index(column)
 
 
@@ -170,6 +170,7 @@ class Function(AbstractKernel):
     _: KW_ONLY
     parameters: dict[str, Any] = named(POSITIVE)
     smoothness: float = static(0)
+    _foreign = True
 
     @property
     def traits(self) -> Traits:

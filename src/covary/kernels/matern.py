@@ -238,6 +238,8 @@ class Matern(AbstractStationary):
         return Traits(stationary=True, smoothness=smoothness, isotropic=np.ndim(self.lengthscale) == 0)
 
     def check(self, X: Inputs) -> None:
+        if np.isposinf(self.nu).any():
+            raise fail("kernels.Matern", "nu is inf", "use SquaredExponential(), which is the limit")
         AbstractKernel.check(self, X)
         check_one_number("kernels.Matern", "nu", self.nu)
 
