@@ -21,9 +21,27 @@ class NotEnoughMemory(CovaryError, MemoryError):
     """A computation would need more memory than the machine has free."""
 
 
-def fail(who: str, what: str, do: str) -> CovaryError:
+class WrongArguments(CovaryError, TypeError):
+    """A constructor was given arguments it does not take, or a class where an object is needed."""
+
+
+def fail(who: str, what: str, do: str, kind: type[CovaryError] = CovaryError) -> CovaryError:
     """The one shape of a message: ``who: what; do.``, or a question in the place of what to do."""
-    return CovaryError(f"{who}: {what}; {do}{'' if do.endswith('?') else '.'}")
+    return kind(f"{who}: {what}; {do}{'' if do.endswith('?') else '.'}")
+
+
+def check_object(who: str, name: str, value: Any) -> None:
+    """Refuse a class where an object of it is needed: ``Matern52`` for ``Matern52()``."""
+    if isinstance(value, type):
+        raise fail(who, f"{name} is the class {value.__name__}", f"write {value.__name__}()", WrongArguments)
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """A value as an error message shows it: short, on one line."""
+    if (isinstance(value, np.ndarray) and value.size > 4) or (hasattr(value, "columns") and hasattr(value, "shape")):
+        return f"a table or array of shape {np.shape(value)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 def check_matrix(who: str, name: str, value: Any) -> np.ndarray:

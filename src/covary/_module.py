@@ -11,16 +11,20 @@ Why not equinox: importing it costs 0.3 s of a 1 s budget; see ``docs/decisions/
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
 
+from covary._arguments import explained
+from covary._checks import CovaryError, check_object, fail, shown
+
 M = TypeVar("M", bound="Module")
 
 STATIC = "static"  # metadata key: the field is structure, not a number
 CONVERT = "convert"  # metadata key: callable applied to the value at construction
+HELD = "held"  # metadata key: a plain number is held; bounds inside which it is learned if asked for
 
 
 def static(default: Any = dataclasses.MISSING, *, convert: Callable[[Any], Any] | None = None) -> Any:
@@ -37,7 +41,7 @@ def child(default: Any = dataclasses.MISSING, *, transparent: bool = False) -> A
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What a user said about a field beside its value: held fixed, or kept inside bounds."""
+    """What a user said about a field beside its value: held fixed, or kept inside bounds; neither: learned."""
 
     fixed: bool = False
     bounds: tuple[float, float] | None = None
@@ -68,7 +72,10 @@ class Module:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        _check_author(cls)
         dataclasses.dataclass(frozen=True, repr=False, eq=False)(cls)
+        cls.__setattr__ = _unchanging  # type: ignore[method-assign]
+        explained(cls, cls._named())
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
         dynamic = tuple(f.name for f in fields if not f.metadata.get(STATIC))
         fixed_structure = tuple(f.name for f in fields if f.metadata.get(STATIC))
@@ -96,40 +103,53 @@ class Module:
 
         jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
 
+    @classmethod
+    def _named(cls) -> str:
+        """The class as errors call it: ``kernels.Matern52``, or the plain name of a user's own."""
+        rooms = cls.__module__.split(".")
+        return f"{rooms[1]}.{cls.__name__}" if rooms[0] == "covary" and len(rooms) > 2 else cls.__name__
+
     def __post_init__(self) -> None:
-        marks = []
+        marks: dict[str, Mark] = {}
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, f.name)
-            if isinstance(value, Marked):
-                marks.append((f.name, value.mark))
-                value = value.value
-            elif isinstance(value, dict):
-                marks += [(key, item.mark) for key, item in value.items() if isinstance(item, Marked)]
-                value = {key: item.value if isinstance(item, Marked) else item for key, item in value.items()}
-            convert = f.metadata.get(CONVERT)
-            if convert is not None:
-                value = convert(value)
-            object.__setattr__(self, f.name, value)
-        object.__setattr__(self, "_marks", tuple(sorted(marks, key=lambda pair: pair[0])))
+            object.__setattr__(self, f.name, self._taken(f, getattr(self, f.name), marks))
+        self._remember(marks)
+
+    def _taken(self, f: dataclasses.Field[Any], value: Any, marks: dict[str, Mark]) -> Any:
+        """The plain value of a field; what was said beside it is entered in ``marks``."""
+        check_object(self._named(), f.name, value)
+        if isinstance(value, Marked):
+            marks[f.name], value = value.mark, value.value
+        elif isinstance(value, dict):
+            marks |= {key: item.mark for key, item in value.items() if isinstance(item, Marked)}
+            value = {key: item.value if isinstance(item, Marked) else item for key, item in value.items()}
+        elif HELD in f.metadata:
+            marks.setdefault(f.name, Mark(fixed=True))
+        if HELD in f.metadata and marks[f.name] == Mark():
+            marks[f.name] = Mark(bounds=f.metadata[HELD])
+        convert = f.metadata.get(CONVERT)
+        if convert is None:
+            return value
+        try:
+            return convert(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, CovaryError) and "set" not in f.metadata:
+                raise
+            do = "give a number or an array of numbers" if "set" in f.metadata else "give what its documentation says"
+            raise fail(self._named(), f"{f.name} is {shown(value)}", do) from None
+
+    def _remember(self, marks: dict[str, Mark]) -> None:
+        some = sorted((pair for pair in marks.items() if pair[1] != Mark()), key=lambda pair: pair[0])
+        object.__setattr__(self, "_marks", tuple(some))
 
     def replace(self: M, **changes: Any) -> M:
         """A copy with some fields replaced (marks are kept unless the new value brings its own)."""
-        new = dict(self._marks)  # type: ignore[attr-defined]
-        values = {}
-        for f in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = changes.get(f.name, getattr(self, f.name))
-            if isinstance(value, Marked):
-                new[f.name] = value.mark
-                value = value.value
-            elif isinstance(value, dict):
-                new |= {key: item.mark for key, item in value.items() if isinstance(item, Marked)}
-                value = {key: item.value if isinstance(item, Marked) else item for key, item in value.items()}
-            convert = f.metadata.get(CONVERT)
-            values[f.name] = convert(value) if convert is not None and f.name in changes else value
+        marks = dict(self._marks)  # type: ignore[attr-defined]
         copy = object.__new__(type(self))
-        for name, value in values.items():
-            object.__setattr__(copy, name, value)
-        object.__setattr__(copy, "_marks", tuple(sorted(new.items(), key=lambda pair: pair[0])))
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = self._taken(f, changes[f.name], marks) if f.name in changes else getattr(self, f.name)
+            object.__setattr__(copy, f.name, value)
+        copy._remember(marks)
         return copy
 
     def with_mark(self: M, name: str, mark: Mark | None) -> M:
@@ -139,7 +159,7 @@ class Module:
         if mark is not None and mark != Mark():
             marks[name] = mark
         copy = self.replace()
-        object.__setattr__(copy, "_marks", tuple(sorted(marks.items(), key=lambda pair: pair[0])))
+        copy._remember(marks)
         return copy
 
     def mark_of(self, name: str) -> Mark:
@@ -161,6 +181,33 @@ class Module:
     def __repr__(self) -> str:
         inside = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({inside})"
+
+
+def _unchanging(module: Any, name: str, value: Any) -> None:
+    do = f"write replace({name}=...), which gives a copy"
+    raise dataclasses.FrozenInstanceError(f"{module._named()}: {name} cannot be assigned; {do}.")
+
+
+def _check_author(cls: type) -> None:
+    """What a class of a user's own declares: fields without an annotation get one, a constructor is refused."""
+    own = vars(cls)
+    if "__init__" in own:
+        what = "the class defines __init__, and modules are records that nothing is assigned to later"
+        raise fail(cls.__name__, what, "declare its numbers as fields instead, such as lengthscale: Any = positive(1.0)")
+    told = own.get("__annotations__", {})
+    bare = [name for name, value in own.items() if isinstance(value, dataclasses.Field) and name not in told]
+    if bare:
+        cls.__annotations__ = {**told, **dict.fromkeys(bare, Any)}
+
+
+def modules(tree: Any) -> Iterator[Module]:
+    """A module and every one inside it."""
+    if isinstance(tree, Module):
+        yield tree
+        tree = tuple(getattr(tree, f.name) for f in dataclasses.fields(tree))  # type: ignore[arg-type]
+    if isinstance(tree, tuple):
+        for item in tree:
+            yield from modules(item)
 
 
 def without_marks(tree: M) -> M:

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from covary._arguments import explained
 from covary._checks import check_finite, check_matrix, check_positive, check_vector, fail
 from covary._words import counted
 
@@ -211,3 +212,6 @@ class Data:
         rank = np.empty(len(first), int)
         rank[np.argsort(first)] = np.arange(len(first))  # in the order of first appearance
         return np.sort(first), rank[group.ravel()]
+
+
+explained(Data, "Data")

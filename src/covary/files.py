@@ -94,6 +94,8 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     given = dict(functions or {})
     if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
         raise fail("load", "functions holds something that is no function under a name", "give functions={'name': function}")
+    if not isinstance(path, str | os.PathLike):
+        raise BadFile(f"load: the path is a {type(path).__name__}; give the name of a file.")
     kind, record, arrays = read(path)
     lacking = [str(name)[:60] for name in record.pop("functions", []) if name not in given]
     if lacking:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY
 from typing import Any
 
+from covary._checks import fail
 from covary._module import Module, child
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel
@@ -73,6 +74,11 @@ class Model(Module):
     prior: GP = child(transparent=True)
     _: KW_ONLY
     likelihood: AbstractLikelihood = child(Gaussian())
+
+    def __post_init__(self) -> None:
+        if isinstance(self.prior, AbstractKernel | str):
+            raise fail("Model", "prior is a kernel", "write Model(GP(kernel))")
+        Module.__post_init__(self)
 
     @property
     def kernel(self) -> Any:

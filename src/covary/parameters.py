@@ -18,7 +18,7 @@ from jax.core import Tracer
 from scipy.linalg import solve_triangular
 
 from covary._checks import CovaryError, fail
-from covary._module import CONVERT, STATIC, Mark, Marked, Module
+from covary._module import CONVERT, HELD, STATIC, Mark, Marked, Module
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,13 +52,16 @@ def plain(value: Any) -> Any:
     return np.array(value, dtype=np.float64)
 
 
-def _declare(space: Set, default: Any) -> Any:
-    return dataclasses.field(default=default, metadata={"set": space, CONVERT: plain})  # type: ignore[arg-type]
+def _declare(space: Set, default: Any, **more: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"set": space, CONVERT: plain, **more})  # type: ignore[arg-type]
 
 
-def positive(default: Any = dataclasses.MISSING) -> Any:
-    """A field of positive numbers, learned on the log scale."""
-    return _declare(POSITIVE, default)
+def positive(default: Any = dataclasses.MISSING, *, held: tuple[float, float] | None = None) -> Any:
+    """A field of positive numbers, learned on the log scale.
+
+    With ``held``, a plain number is held; ``learned(...)`` lets it go, between these bounds.
+    """
+    return _declare(POSITIVE, default) if held is None else _declare(POSITIVE, default, **{HELD: held})
 
 
 def real(default: Any = dataclasses.MISSING) -> Any:
@@ -80,7 +83,7 @@ def named(space: Set) -> Any:
 
 
 def fixed(value: Any) -> Any:
-    """Hold a parameter at ``value``: ``Periodic(period=fixed(1.0))``.
+    """Hold a parameter at ``value``: ``Periodic(period=fixed(1.0))``. Of a kernel, hold every parameter inside.
 
     Examples
     --------
@@ -88,6 +91,8 @@ def fixed(value: Any) -> Any:
     >>> Periodic(period=fixed(1.0))
     Periodic(lengthscale=1.0, period=fixed(1.0))
     """
+    if isinstance(value, Module):
+        return freeze(value, list(parameters(value)))
     return Marked(value, Mark(fixed=True))
 
 
@@ -96,6 +101,20 @@ def bounded(value: Any, lower: float, upper: float) -> Any:
     if not lower < upper:
         raise fail("parameters.bounded", f"the bounds are {lower} and {upper}", "give lower < upper")
     return Marked(value, Mark(bounds=(float(lower), float(upper))))
+
+
+def learned(value: Any) -> Any:
+    """Start a parameter at ``value`` and learn it, where a plain number would be held: ``Matern(nu=learned(2.5))``.
+
+    Examples
+    --------
+    >>> from covary.kernels import Matern
+    >>> Matern(nu=2.5)
+    Matern(lengthscale=1.0, nu=fixed(2.5))
+    >>> Matern(nu=learned(2.5))
+    Matern(lengthscale=1.0, nu=bounded(2.5, 0.1, 10.0))
+    """
+    return Marked(value, Mark())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,6 +190,8 @@ def rebuild(module: Any, change: Callable[[str, Any, Mark], tuple[Any, Mark]], p
                 new[key], marks[key] = change(_join(prefix, key), item, module.mark_of(key))
         elif f.metadata.get("set") is not None:
             new, marks[f.name] = change(name, value, module.mark_of(f.name))
+            if HELD in f.metadata and marks[f.name] == Mark():
+                marks[f.name] = Mark(bounds=f.metadata[HELD])
         elif isinstance(value, Module):
             new = rebuild(value, change, name)
         elif isinstance(value, tuple):
@@ -245,7 +266,10 @@ def bound(module: Any, bounds: Mapping[str, tuple[float, float]]) -> Any:
     paths = parameters(module)
     box: dict[str, tuple[float, float]] = {}
     for pattern, pair in bounds.items():
-        lower, upper = (float(b) for b in pair)
+        try:
+            lower, upper = (float(b) for b in pair)
+        except (TypeError, ValueError):
+            raise fail("parameters.bound", f"the bounds of {pattern!r} are {pair!r}", "give (lower, upper)") from None
         if not lower < upper:
             raise fail("parameters.bound", f"the bounds of {pattern!r} are {lower} and {upper}", "give lower < upper")
         box |= dict.fromkeys(select("parameters.bound", pattern, paths), (lower, upper))

@@ -13,10 +13,11 @@ SOURCE = ROOT / "src" / "covary"
 # top to bottom; a file imports only from above itself (front doors may import everything above them)
 ORDER = [
     "_version",
-    "_module",
     "_words",
     "_warn",
     "_checks",
+    "_arguments",
+    "_module",
     "_precision",
     "_threads",
     "_memory",
@@ -38,6 +39,7 @@ ORDER = [
     "kernels.distance",
     "kernels.host",
     "kernels.tiles",
+    "kernels.authors",
     "kernels.base",
     "kernels.stationary",
     "kernels.periodic",
@@ -215,6 +217,7 @@ ORDER = [
     "estimators.column",
     "estimators.frames",
     "estimators.defaults",
+    "estimators.given",
     "estimators.inputs",
     "estimators.tables",
     "estimators.streamed",

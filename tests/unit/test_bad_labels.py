@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "two columns": (np.column_stack([TWO, TWO]), r"GPClassifier: y has shape \(24, 2\) but X has 24 rows; give one label"),
     "one hot": (np.eye(3)[np.arange(24) % 3], r"GPClassifier: y has shape \(24, 3\)"),
     "a frame": (pd.DataFrame({"a": TWO, "b": TWO}), r"GPClassifier: y has shape \(24, 2\)"),
-    "no dimension": ("yes", r"GPClassifier: y has shape \(\) but X has 24 rows"),
+    "no dimension": ("yes", "GPClassifier: y is 'yes'; give one entry per row"),
 }
 
 
@@ -322,7 +322,7 @@ ODD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "several outputs": ("student_t", np.column_stack([COUNTS, COUNTS]), {}, "y has 2 columns; fit one output at a time"),
     "three outputs": ("poisson", np.ones((24, 3)), {}, "y has 3 columns; fit one output at a time under a Poisson"),
     "an unknown name": ("poison", COUNTS, {}, "likelihood is 'poison'; choose one of gaussian, student_t, .*, or give a"),
-    "a class, not an object": (Poisson, COUNTS, {}, "likelihood is .*; choose one of"),
+    "a class, not an object": (Poisson, COUNTS, {}, r"likelihood is the class Poisson; write Poisson\(\)"),
     "all weights zero": ("poisson", COUNTS, {"sample_weight": np.zeros(24)}, "every sample_weight is zero"),
 }
 

@@ -278,9 +278,10 @@ def test_missing_inputs_are_refused_unless_something_is_said() -> None:
 
 def test_rows_with_gaps_can_be_dropped() -> None:
     weight, noise = np.linspace(0.5, 1.5, ROWS), np.full(ROWS, 0.01)
-    model: Any = GPRegressor("1.0 * Matern52()", missing="drop", **QUICK).fit(gappy(), Y, noise, weight)
+    kernel = "1.0 * Matern52().on('depth [m]', 'when', 'wet') * Hamming().on('soil')"
+    model: Any = GPRegressor(kernel, missing="drop", **QUICK).fit(gappy(), Y, noise, weight)
     kept = ~gappy().isna().any(axis=1).to_numpy()
-    own: Any = GPRegressor("1.0 * Matern52()", **QUICK).fit(FRAME[kept], Y[kept], noise[kept], weight[kept])
+    own: Any = GPRegressor(kernel, **QUICK).fit(FRAME[kept], Y[kept], noise[kept], weight[kept])
     np.testing.assert_array_equal(model.predict(FRAME), own.predict(FRAME))
     assert "4 rows left out for missing inputs" in str(model.summary())
     with pytest.raises(ValueError, match=r"X is NaN at row 3, column 'depth \[m\]'"):

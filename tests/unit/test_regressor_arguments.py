@@ -331,7 +331,7 @@ def test_wrong_arguments_are_refused_with_a_sentence(options: dict[str, Any], se
         (HOLE, Y1, "X is NaN at row"),
         (X1, np.where(np.arange(40) == 3, np.inf, Y1), "y is inf at row 3"),
         (X1, Y1[:-1], "give one entry .or one row. of y per row of X"),
-        (X1[:, 0], Y1, "Expected 2D array"),
+        (X1[:, 0], Y1, "X has one dimension .* Reshape your data"),
     ],
     ids=["hole in X", "infinity in y", "rows", "no columns"],
 )

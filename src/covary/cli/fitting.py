@@ -56,7 +56,7 @@ def in_memory(
     labels = label_columns(table, roles, asked)
     enable_cache()
     if kernel is not None and missing != "indicator":
-        check_kernel(kernel, len(roles.inputs))
+        check_kernel(kernel, roles.inputs)
     named = names_of(categories, table)
     rows = rows_of(table, roles, labels, drop_missing=drop_missing, missing=missing, categories=named)
     values, kept = rows.values, rows.kept
@@ -86,7 +86,7 @@ def on_disk(
     roles, source, kernel = left.roles, left.source, searched[1]
     enable_cache()
     if kernel is not None and settings["missing"] != "indicator":
-        check_kernel(kernel, len(roles.inputs))
+        check_kernel(kernel, roles.inputs)
     folder = f"{path}.rows" if crew.folder is None else crew.folder
     committee = crew.committee(source.rows, roles.inputs, folder)
     estimator = unfitted(left.found, *searched).set_params(**settings)
@@ -120,14 +120,15 @@ def enable_cache() -> str | None:
     return None
 
 
-def check_kernel(text: str, columns: int) -> None:
-    """Refuse a kernel that cannot be read, or that does not fit the number of inputs, as wrong usage."""
+def check_kernel(text: str, inputs: Sequence[str]) -> None:
+    """Refuse a kernel that cannot be read, or that does not fit the inputs, as wrong usage."""
     from covary.data import Inputs
+    from covary.kernels.combine import placed
     from covary.kernels.text import parse
     from covary.model import GP
 
     try:
-        GP(parse(text)).check(Inputs(np.zeros((1, columns))))
+        GP(placed(parse(text), list(inputs), "kernels.parse")).check(Inputs(np.zeros((1, len(inputs)))))
     except CovaryError as error:
         raise BadUsage(f"--kernel: {sentence(error)}") from None
 

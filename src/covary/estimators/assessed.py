@@ -13,6 +13,7 @@ from covary._checks import fail
 from covary.diagnosis import Diagnosis, Subject, diagnose, quick_warnings
 from covary.estimators.inputs import read_labels, read_table, read_targets
 from covary.estimators.summary import Summary
+from covary.plots.relevance import relevance
 from covary.report import write_report
 
 SOON = 1500  # rows up to which a report waits for error bars of the parameters
@@ -50,7 +51,35 @@ def warnings_of(estimator: Any) -> list[str]:
 
 
 class Assessed:
-    """What a front door says about how far to trust it."""
+    """What a front door says of its fit: kernel and relevance, and how far to trust it."""
+
+    @property
+    def kernel_(self) -> Any:
+        """The fitted kernel with its learned numbers; one per class where they differ.
+
+        Examples
+        --------
+        >>> from covary import GPRegressor
+        >>> GPRegressor("fixed(2.0) * Matern52(fixed(3.0))").fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0]).kernel_
+        fixed(2.0) * Matern52(lengthscale=fixed(3.0))
+        """
+        check_is_fitted(self)
+        parts = getattr(self, "estimators_", None)
+        return self.model_.kernel if parts is None else [part.model_.kernel for part in parts]  # type: ignore[attr-defined]
+
+    @property
+    def relevance_(self) -> np.ndarray:
+        """The share of the function's variation that involves each input column, in the order of ``fit``.
+
+        The numbers of :func:`covary.plots.relevance`, which reports and the command show. Of tables with more than 60 columns
+        those with the longest length-scales are not looked at and have zero.
+        """
+        check_is_fitted(self)
+        width = subject_of(self).post.data.X.columns
+        found = relevance(self, [str(j) for j in range(width)], most=width)
+        shares = np.zeros(width)
+        shares[[int(name) for name in found.names]] = found.values
+        return shares[: self.n_features_in_]  # type: ignore[attr-defined]  # without those that mark missing entries
 
     def diagnose(self, X: Any = None, y: Any = None) -> Diagnosis:
         """Should I trust it: coverage, calibration, sharpness, structure left in the errors, noise, priors, digits, peaks.

@@ -13,7 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from covary._checks import fail
+from covary._arguments import explained
+from covary._checks import check_object, fail, shown
 from covary._memory import free_memory
 from covary._words import counted
 from covary.committee.partition import which_column
@@ -24,6 +25,8 @@ from covary.estimators import stored, streamed
 from covary.estimators.assessed import Assessed, warnings_of
 from covary.estimators.cells import CATEGORY, DATE
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
+from covary.estimators.given import check_arguments, check_bounds, check_categories, read_kernel
+from covary.estimators.inputs import is_frame
 from covary.estimators.method import NAMES, Choice, choose
 from covary.estimators.summary import Summary
 from covary.estimators.tables import Reader, read_source, whole
@@ -55,6 +58,29 @@ PATIENCE = 120.0  # seconds of work on one core, beyond which a committee is giv
 INFERENCES = {"exact": Exact, "laplace": Laplace, "ep": EP, "svgp": SVGP}
 
 
+ELSEWHERE = {  # what the arguments are called by other packages
+    "alpha": "write noise=fixed(...) for one variance, or fit(X, y, noise_variance=...) for one per row",
+    "normalize_y": "leave it out: y is standardised inside (standardise=False stops it)",
+    "n_restarts_optimizer": "n_restarts",
+    "optimizer": "write fixed=('*',) to learn nothing, or leave it out",
+    "copy_X_train": "leave it out: data are never changed",
+    "max_iter_predict": "leave it out",
+    "likelihoods": "likelihood",
+    "likelihood": "choose link='logit' or 'probit'",
+    "noise": "leave it out: classes have no noise variance",
+    "mean_function": "mean",
+    "mean_module": "mean",
+    "covar_module": "kernel",
+    "covariance_function": "kernel",
+    "noise_variance": "write noise=... for one variance, or fit(X, y, noise_variance=...) for one per row",
+    "X": "give data to fit(X, y)",
+    "Y": "give data to fit(X, y)",
+    "y": "give data to fit(X, y)",
+    "data": "give data to fit(X, y)",
+    "*": "give the others by name, and data to fit(X, y)",
+}
+
+
 def unmerged(objective: Any) -> bool:
     """Whether an objective wants repeated rows as they come."""
     return objective == "gcv" or isinstance(objective, GeneralisedCrossValidation)
@@ -82,6 +108,13 @@ class GPEstimator(Assessed, BaseEstimator):
     columns_: Any
     n_features_in_: Any
 
+    _elsewhere = ELSEWHERE
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            explained(cls, cls.__name__)
+
     @property
     def _who(self) -> str:
         return type(self).__name__
@@ -92,11 +125,18 @@ class GPEstimator(Assessed, BaseEstimator):
             delattr(self, name)
 
     def _name_target(self, y: Any) -> None:
-        """The name of a column that was given as target, for reports and files."""
+        """The names of columns that were given as targets, for reports, files and frames."""
         if hasattr(y, "to_numpy") and isinstance(getattr(y, "name", None), str) and y.name:
             self.target_names_ = [y.name]
+        elif is_frame(y) and all(isinstance(name, str) and name for name in y.columns):
+            self.target_names_ = list(y.columns)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "log_marginal_likelihood_")
 
     def _check_method(self) -> None:
+        check_arguments(self)
+        check_object(self._who, "method", self.method)
         if not isinstance(self.method, AbstractGram) and self.method not in NAMES:
             known = ", ".join(map(repr, NAMES))
             raise fail(self._who, f"method is {self.method!r}", f"choose one of {known}, or give a gram from covary.gram")
@@ -104,6 +144,7 @@ class GPEstimator(Assessed, BaseEstimator):
     def _inference(self, likelihood: Any) -> AbstractInference:
         """How the posterior is approximated under this likelihood."""
         given = self.inference
+        check_object(self._who, "inference", given)
         if isinstance(given, AbstractInference):
             return given
         if given == "auto":
@@ -115,19 +156,17 @@ class GPEstimator(Assessed, BaseEstimator):
 
     def _kernels(self, columns: int, default: Any, latents: int) -> tuple[Any, bool]:
         """The kernel (a tuple of them where each latent function has its own) and whether the user gave it."""
-        kernel = self.kernel
-        if kernel is None:
+        if self.kernel is None:
             return default, False
-        many = isinstance(kernel, list | tuple)
-        parts = [parse(k) if isinstance(k, str) else k for k in (kernel if many else [kernel])]
-        for part in parts:
-            if not isinstance(part, AbstractKernel):
-                raise fail(self._who, f"kernel is {part!r}", "give a kernel from covary.kernels or its text")
-        if many and len(parts) != latents:
-            raise fail(
-                self._who, f"kernel is a list of {len(parts)}", f"give one kernel, or one for each of {latents} functions"
-            )
-        return (tuple(parts) if many else parts[0]), True
+        table = getattr(self, "columns_", None)
+        names = table.keys if table is not None and table.named else getattr(self, "feature_names_in_", None)
+        kernel = read_kernel(self._who, self.kernel, names)
+        if isinstance(kernel, tuple) and len(kernel) != latents:
+            do = "give one kernel" + (f", or one for each of {latents} functions" if latents > 1 else ", or their sum")
+            raise fail(self._who, f"kernel is a list of {len(kernel)}", do)
+        kernel = kernel[0] if isinstance(kernel, tuple) and latents == 1 else kernel
+        check_categories(self._who, kernel, self.kernel, table)
+        return kernel, True
 
     def _default_kernel(self, width: int) -> AbstractKernel:
         """The kernel of a table when none is given: Matérn for numbers, Hamming for categories, and the seasons asked for."""
@@ -149,8 +188,10 @@ class GPEstimator(Assessed, BaseEstimator):
 
     def _mean_function(self, columns: int) -> AbstractMean:
         mean = self.mean
-        if mean == "linear" and hasattr(self, "columns_") and self.columns_.places(CATEGORY):
-            what = "mean is 'linear' but some columns of X are categories, whose codes have no order"
+        check_object(self._who, "mean", mean)
+        linear = isinstance(mean, Linear) or (isinstance(mean, str) and mean == "linear")
+        if linear and hasattr(self, "columns_") and self.columns_.places(CATEGORY):
+            what = f"mean is {shown(mean)} but some columns of X are categories, whose codes have no order"
             raise fail(self._who, what, "use another mean, or leave them out")
         if isinstance(mean, AbstractMean):
             return mean
@@ -163,6 +204,7 @@ class GPEstimator(Assessed, BaseEstimator):
 
     def _held(self, model: Model) -> Model:
         """The model with the user's fixed parameters and bounds."""
+        check_bounds(self._who, self.bounds or {}, model)
         if self.fixed:
             model = freeze(model, self.fixed)
         return bound(model, self.bounds) if self.bounds else model
@@ -275,6 +317,7 @@ class GPEstimator(Assessed, BaseEstimator):
     def _objective(self, choice: Any) -> Any:
         """What is maximised over the hyperparameters; None for the evidence."""
         given = getattr(self, "objective", "evidence")
+        check_object(self._who, "objective", given)
         if isinstance(given, str) and given not in OBJECTIVES:
             known = ", ".join(map(repr, OBJECTIVES))
             raise fail(self._who, f"objective is {given!r}", f"choose one of {known}, or give an objective")
@@ -308,6 +351,33 @@ class GPEstimator(Assessed, BaseEstimator):
         """Write the fitted model as one Python file that predicts with NumPy alone; see :func:`covary.export.export_model`."""
         check_is_fitted(self)
         return export_model(self, path, std=std, tolerance=tolerance)
+
+    def predict_frame(self, X: Any, *, level: float = 0.95, size: Any = None) -> Any:
+        """Predictions as a pandas frame with the index of X.
+
+        Of numbers ``mean``, ``std``, ``lower`` and ``upper`` (for several targets with their names in front); of classes
+        ``class``, the most probable label, and ``p_<label>``, the probability of each.
+
+        Parameters
+        ----------
+        X
+            New inputs (m, d): a table, or an array, whose rows are numbered from 0.
+        level
+            Probability that ``lower`` and ``upper`` enclose.
+        size
+            Trials or exposure of the new observations, where the likelihood has them; one by default.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from covary import GPRegressor
+        >>> table = pd.DataFrame({"x": [0.0, 1.0, 2.0]}, index=["a", "b", "c"])
+        >>> frame = GPRegressor("Matern52()").fit(table, [0.0, 1.0, 0.0]).predict_frame(table)
+        >>> list(frame), list(frame.index)
+        (['mean', 'std', 'lower', 'upper'], ['a', 'b', 'c'])
+        """
+        check_is_fitted(self)
+        return streamed.predict_frame(self, X, level, size)
 
     def predict_table(
         self,

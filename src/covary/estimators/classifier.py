@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from covary._checks import fail
 from covary.data import Data, Inputs
 from covary.estimators.base import GPEstimator
-from covary.estimators.inputs import read_labels, read_rows, read_table, rows_kept
+from covary.estimators.inputs import check_draws, read_labels, read_rows, read_table, rows_kept
 from covary.inference.ep import EP
 from covary.kernels.dot_product import Constant
 from covary.likelihoods.averages import METHODS
@@ -87,8 +87,12 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         The labels, sorted.
     columns_
         What each column of a pandas or polars table was taken for (dates, categories, ...), and how it becomes numbers.
+    kernel_
+        The fitted kernel with its learned numbers; a tuple where each class has its own, a list for one against the rest.
     log_marginal_likelihood_
         The approximate log evidence (the sum over models for one against the rest).
+    relevance_
+        The share of the function's variation that involves each input column, as in the report; computed when asked for.
     model_, posterior_, learned_
         The fitted model, its posterior, and how learning went; ``estimators_`` instead for one against the rest.
 
@@ -258,9 +262,6 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         self.log_marginal_likelihood_ = float(sum(e.log_marginal_likelihood_ for e in self.estimators_))
         return self
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "log_marginal_likelihood_")
-
     # predicting -----------------------------------------------------------------------------------------------------
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class of every row (R&W, section 3.1)."""
@@ -350,6 +351,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         from sklearn.utils import check_random_state
 
         check_is_fitted(self)
+        check_draws(self._who, n_samples)
         X = read_table(self, X, reset=False)
         rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
         if hasattr(self, "estimators_"):

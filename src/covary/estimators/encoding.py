@@ -9,7 +9,7 @@ import numpy as np
 
 from covary import distributions, likelihoods
 from covary._checks import CovaryError, fail
-from covary._module import STATIC, Mark, Marked, Module
+from covary._module import STATIC, Mark, Marked, Module, modules
 from covary.committee.settings import Committee
 from covary.estimators.committees import decode_committee, encode_committee
 from covary.estimators.entries import Functions, function_given, function_name, functions_of, number, numeric, option, simple
@@ -23,8 +23,9 @@ from covary.inference.ep import EP
 from covary.inference.exact import Exact
 from covary.inference.laplace import Laplace
 from covary.inference.svgp import SVGP
-from covary.kernels.base import AbstractKernel
-from covary.kernels.text import parse
+from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
+from covary.kernels.combine import Function
+from covary.kernels.text import CATALOGUE, parse
 from covary.likelihoods.base import AbstractLikelihood
 from covary.means import functions as means
 from covary.means.basis import BasisMean
@@ -141,6 +142,9 @@ def encode_likelihood(likelihood: AbstractLikelihood) -> dict[str, Any]:
     return encode(likelihood)
 
 
+OWN_KERNELS = {*CATALOGUE.values(), Sum, Product, Scaled, Power, Function}  # those that text stands for
+
+
 def encode_model(model: Model) -> dict[str, Any]:
     """Kernels by their text, mean and likelihood by their numbers."""
     kernel = model.kernel
@@ -150,9 +154,13 @@ def encode_model(model: Model) -> dict[str, Any]:
 
 def encode_kernel(kernel: AbstractKernel) -> str:
     """A kernel as text, from which the same kernel comes back."""
+    strange = [part for part in modules(kernel) if isinstance(part, AbstractKernel) and type(part) not in OWN_KERNELS]
+    if strange:
+        what = f"the kernel holds {type(strange[0]).__name__}, a class of your own, which a model file cannot hold"
+        raise fail("save", what, "write it as Function(f), with f given to load again, or pickle the model")
     text = repr(kernel)
     try:
-        again = parse(text, functions_of(kernel), most=MOST_TEXT)
+        again = parse(text, functions_of(kernel), most=MOST_TEXT, held=False)
     except CovaryError as error:
         raise fail("save", f"the kernel cannot be read from its text ({error})"[:400], _KERNELS) from None
     if again != kernel:
@@ -166,8 +174,8 @@ _KERNELS = "use the kernels of covary.kernels, with functions written with def"
 def decode_kernel(text: Any, functions: Functions) -> Any:
     """A kernel, or a tuple of them, from text."""
     if isinstance(text, list):
-        return tuple(parse(part, functions, most=MOST_TEXT) for part in text)
-    return parse(text, functions, most=MOST_TEXT)
+        return tuple(parse(part, functions, most=MOST_TEXT, held=False) for part in text)
+    return parse(text, functions, most=MOST_TEXT, held=False)
 
 
 def decode_model(record: dict[str, Any], functions: Functions) -> Model:

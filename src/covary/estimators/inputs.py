@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from covary._checks import CovaryError, check_vector, fail
+from covary._checks import CovaryError, check_vector, fail, shown
 from covary._warn import warn
 from covary._words import counted
 from covary.data import Inputs
@@ -33,6 +33,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise fail(who, f"X is a {type(X).__name__}, which is not computed yet", "collect it first")
     frame = is_frame(X)
+    _check_dimensions(who, X)
     if columns is not None and not reset and columns.named and not columns.plain and not frame:
         columns.matrix(who, X)  # only the complaint: there are no names
     X = _numbers(who, X)
@@ -57,6 +58,17 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
             column = repr(str(names[j])) if names is not None else j
             raise fail(who, f"column {column} of X varies by only {spread[j]:.1e}", "rescale it")
     return array
+
+
+def _check_dimensions(who: str, X: Any) -> None:
+    """Refuse a single column, row or number where a table is needed; arrays of more dimensions are scikit-learn's to refuse."""
+    if hasattr(X, "to_frame") and not hasattr(X, "columns"):
+        raise fail(who, f"X is one column ({getattr(X, 'name', None)!r})", "Reshape your data: X.to_frame() is a table of one")
+    if isinstance(X, list | tuple) and X and all(isinstance(v, Real) for v in X):
+        X = np.asarray(X)
+    if isinstance(X, Real) or (isinstance(X, np.ndarray) and X.ndim < 2):
+        what = f"X has one dimension ({counted(np.size(X), 'entry', 'entries')})" if np.ndim(X) else "X is a single number"
+        raise fail(who, what, "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row")
 
 
 def is_frame(X: Any) -> bool:
@@ -116,6 +128,7 @@ def read_targets(who: str, y: Any, rows: int) -> np.ndarray:
     if hasattr(y, "to_numpy"):
         y = _frame_numbers(who, y, "y") if hasattr(y, "columns") else _column_numbers(who, y, "y")
     array = np.asarray(y)
+    _check_given(who, array)
     if array.dtype.kind in "OSU":
         array = _parse(who, "y", array)
     if array.dtype.kind == "c":
@@ -132,6 +145,12 @@ def read_targets(who: str, y: Any, rows: int) -> np.ndarray:
     if 0 < largest < SMALLEST:
         raise fail(who, f"y is at most {largest:.1e}", "rescale it")
     return array
+
+
+def _check_given(who: str, y: np.ndarray) -> None:
+    """Refuse one value, such as the name of a column, where one per row is needed."""
+    if y.ndim == 0:
+        raise fail(who, f"y is {shown(y.item())}", "give one entry per row, such as table['y'], and the other columns as X")
 
 
 def read_rows(who: str, name: str, values: Any, rows: int, *, positive: bool = False) -> np.ndarray | None:
@@ -225,7 +244,9 @@ def _parse(who: str, what: str, array: np.ndarray) -> np.ndarray:
             kind = "text" if isinstance(item, str | bytes) else type(item).__name__
             text = repr(str(item))
             text = text if len(text) <= 40 else text[:37] + "..."
-            raise fail(who, f"{what} holds {kind} ({text} at {where})", "encode it as numbers, or leave it out") from None
+            target = what == "y" or what.endswith(" of y")
+            do = "use GPClassifier for classes, or give numbers" if target else "encode it as numbers, or leave it out"
+            raise fail(who, f"{what} holds {kind} ({text} at {where})", do) from None
     return out
 
 
@@ -236,6 +257,7 @@ def read_labels(who: str, y: Any, rows: int) -> np.ndarray:
     if hasattr(y, "to_numpy"):
         y = y.to_numpy()
     array = np.asarray(y)
+    _check_given(who, array)
     if array.dtype.kind in "US" and isinstance(y, list | tuple) and array.ndim == 1:
         array = np.array([None, *y], dtype=object)[1:]  # as they are: NumPy would turn numbers among text into text
     if array.ndim == 2 and array.shape[1] == 1:
@@ -281,3 +303,9 @@ def _one_kind(who: str, array: np.ndarray, given: Any) -> np.ndarray:
     if kind == "numbers" and all(isinstance(item, Integral) for item in array):
         return np.array([int(item) for item in array])
     return array.astype({"text": str, "booleans": bool, "numbers": np.float64}[kind])
+
+
+def check_draws(who: str, count: Any) -> None:
+    """Refuse a number of draws that is none."""
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+        raise fail(f"{who}.sample_y", f"n_samples is {count!r}", "give a whole number, one or more")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import check_object, fail
 from covary.likelihoods import (
     Binomial,
     DoubleExponential,
@@ -39,6 +39,7 @@ def named_likelihood(who: str, likelihood: Any, y: np.ndarray) -> AbstractLikeli
     """The likelihood a user asked for, by name or as it is."""
     if isinstance(likelihood, AbstractLikelihood):
         return likelihood
+    check_object(who, "likelihood", likelihood)
     if not isinstance(likelihood, str) or likelihood not in NAMES:
         raise fail(who, f"likelihood is {likelihood!r}", f"choose one of {', '.join(NAMES)}, or give a likelihood")
     if likelihood == "ordinal":

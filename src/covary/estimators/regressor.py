@@ -18,7 +18,7 @@ from covary.committee.settings import Committee, extended
 from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
 from covary.estimators.defaults import rougher
-from covary.estimators.inputs import read_rows, read_table, read_targets, rows_kept
+from covary.estimators.inputs import check_draws, read_rows, read_table, read_targets, rows_kept
 from covary.estimators.observed import named_likelihood
 from covary.inference.condition import condition
 from covary.inference.exact import Exact
@@ -101,8 +101,12 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     ----------
     columns_
         What each column of a pandas or polars table was taken for (dates, categories, ...), and how it becomes numbers.
+    kernel_
+        The fitted kernel with its learned numbers, in your units (of several outputs, each standardised by its own scale).
     log_marginal_likelihood_
         The log evidence of the fitted model, in the units of y.
+    relevance_
+        The share of the function's variation that involves each input column, as in the report; computed when asked for.
     method_
         What ``method`` came to: a name, the gram, the inference, and why.
     model_, posterior_, learned_
@@ -256,6 +260,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             if not likelihood.sized:
                 raise fail(who, f"size is given but {name} observations have none", "leave it out")
             y = _pairs(y, size)
+        if hasattr(self, "target_names_"):
+            self.target_names_ = self.target_names_[:1]  # a second column is the size
         likelihood.check(y, who)
         data = self._rows_that_count(X, y, weight)
         self._fit(self._start(data, likelihood), data, inference)
@@ -450,6 +456,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False, size: Any = None) -> np.ndarray:
         """Joint draws of new observations (of the function itself if ``latent``): shape (m, n_samples) or (m, p, n_samples)."""
         check_is_fitted(self)
+        check_draws(self._who, n_samples)
         rng = check_random_state(random_state)
         if not isinstance(self.model_.likelihood, Gaussian) or (self.posterior_.scale is not None and not latent):
             X, key = read_table(self, X, reset=False), np.random.default_rng(rng.randint(2**31))

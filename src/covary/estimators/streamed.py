@@ -51,6 +51,20 @@ def predict_table(
     return stream(who, source, out, needed=inputs, kept=columns, answer=answer, types=types, note=note)
 
 
+def predict_frame(estimator: Any, X: Any, level: float, size: Any = None) -> Any:
+    """What an estimator says of the rows of a table, as a pandas frame with the table's index."""
+    import pandas as pd
+
+    who = f"{type(estimator).__name__}.predict_frame"
+    if not 0 < level < 1:
+        raise fail(who, f"level is {level}", "give a number between 0 and 1, such as 0.95")
+    if size is not None and hasattr(estimator, "classes_"):
+        raise fail(who, "size is given but classes have none", "leave it out")
+    found = _classes(estimator, X) if hasattr(estimator, "classes_") else _numbers(estimator, X, level, size)
+    index = X.index if hasattr(X, "iloc") else None
+    return pd.DataFrame(dict(zip(titles_of(estimator), found, strict=True)), index=index)
+
+
 def input_names(estimator: Any) -> list[str]:
     """The columns a model was fitted to; x0, x1, ... where they had no names."""
     names = getattr(estimator, "feature_names_in_", None)
@@ -79,19 +93,19 @@ def working(estimator: Any, executor: Any) -> Any:
     return other
 
 
-def _numbers(estimator: Any, frame: Frame, level: float) -> list[np.ndarray]:
+def _numbers(estimator: Any, frame: Any, level: float, size: Any = None) -> list[np.ndarray]:
     """Mean, standard deviation and both ends of the interval, for every target."""
     from scipy.special import ndtri
 
     if isinstance(estimator.model_.likelihood, Gaussian) and estimator.posterior_.scale is None:
-        mean, std = (np.reshape(a, (len(frame), -1)) for a in estimator.predict(frame, return_std=True))
+        mean, std = (np.reshape(a, (len(a), -1)) for a in estimator.predict(frame, return_std=True, size=size))
         half = float(ndtri(0.5 + level / 2)) * std
         return [a[:, j] for j in range(mean.shape[1]) for a in (mean, std, mean - half, mean + half)]
-    y = estimator.posterior_.predict(read_table(estimator, frame, reset=False)).y
+    y = estimator.posterior_.predict(read_table(estimator, frame, reset=False), size=size).y
     return [y.mean, y.std, *y.interval(level)]
 
 
-def _classes(estimator: Any, frame: Frame) -> list[np.ndarray]:
+def _classes(estimator: Any, frame: Any) -> list[np.ndarray]:
     """The most probable class, and the probability of each."""
     p = estimator.predict_proba(frame)
     return [estimator.classes_[p.argmax(1)], *p.T]

@@ -5,7 +5,10 @@
 2.0 * Matern52(lengthscale=[1.0, 3.0]) + Columns(Periodic(lengthscale=1.0, period=1.0), columns=[0])
 """
 
+from typing import Any as _Any
+
 from covary.kernels import waves as _waves  # noqa: F401  (registers spectra)
+from covary.kernels.authors import KERNELS as _KERNELS
 from covary.kernels.base import AbstractKernel as AbstractKernel
 from covary.kernels.base import Power as Power
 from covary.kernels.base import Product as Product
@@ -51,6 +54,7 @@ from covary.kernels.spectrum import squared_exponential_eigensystem as squared_e
 from covary.kernels.sphere import GreatCircle as GreatCircle
 from covary.kernels.sphere import OnSphere as OnSphere
 from covary.kernels.sphere import SinePower as SinePower
+from covary.kernels.stationary import RBF as RBF
 from covary.kernels.stationary import Matern12 as Matern12
 from covary.kernels.stationary import Matern32 as Matern32
 from covary.kernels.stationary import Matern52 as Matern52
@@ -75,3 +79,10 @@ from covary.kernels.warped import Warped as Warped
 from covary.kernels.wiener import IntegratedWiener as IntegratedWiener
 from covary.parameters import bounded as bounded
 from covary.parameters import fixed as fixed
+from covary.parameters import learned as learned
+
+
+def __getattr__(name: str) -> _Any:
+    lower = {known.lower(): known for known in CATALOGUE}
+    hint = _KERNELS.get(name) or (f"write {lower[name.lower()]}" if name.lower() in lower else "")
+    raise AttributeError(f"module 'covary.kernels' has no attribute {name!r}{f'; {hint}.' if hint else ''}")

@@ -13,15 +13,15 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
-from covary._checks import CovaryError, check_positive, fail
+from covary._checks import CovaryError, check_object, check_positive, fail
 from covary._memory import check_memory
 from covary._module import STATIC, Mark, Marked, Module, child, static, without_marks
 from covary._precision import precision
 from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels import tiles
+from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, check_block, of_tables, pair, shape_words, traced
 from covary.parameters import POSITIVE, plain, positive
 
 
@@ -49,14 +49,6 @@ def together(parts: list[Traits]) -> Traits:
         max_columns=min(limits, default=None),
         isotropic=all(p.isotropic for p in parts),
     )
-
-
-def _traced(*trees: Any) -> bool:
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree_util.tree_leaves(trees))
-
-
-def _pair(X: Any) -> Inputs:
-    return X if isinstance(X, Inputs) else Inputs(X)
 
 
 def number(value: Any) -> str:
@@ -94,14 +86,42 @@ def enough_room(kernel: AbstractKernel) -> None:
 
 
 class AbstractKernel(Module):
-    """A covariance function k(x, x'); see the module's text for what an author writes."""
+    """A covariance function k(x, x'); a kernel of your own is a class with a ``block``, and fields for its numbers.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from covary.parameters import positive
+    >>> class Laplacian(AbstractKernel):
+    ...     lengthscale: Any = positive(1.0)
+    ...
+    ...     def block(self, X, Z):
+    ...         return jnp.exp(-jnp.abs(X.x[:, None, :] - Z.x[None, :, :]).sum(-1) / self.lengthscale)
+    >>> Laplacian(2.0)([[0.0]], [[0.0], [1.0]]).round(6)
+    array([[1.      , 0.606531]])
+    """
 
     __array_ufunc__ = None  # so that numpy_number * kernel asks the kernel
+    _elsewhere = ELSEWHERE
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "block" in vars(cls):
+            cls.block = of_tables(vars(cls)["block"])
+
+    def __getattr__(self, name: str) -> Any:
+        hint = ATTRIBUTES.get(name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{f'; {hint}.' if hint else ''}")
+
+    @property
+    def _foreign(self) -> bool:
+        """Whether ``block`` runs code of a user's own."""
+        return not type(self).__module__.startswith("covary.")
 
     @property
     def traits(self) -> Traits:
-        """What is known about the kernel."""
-        raise NotImplementedError
+        """What is known about the kernel; nothing, unless its author says so."""
+        return Traits()
 
     @classmethod
     def makes(cls, given: Mapping[str, Any]) -> float:
@@ -109,8 +129,9 @@ class AbstractKernel(Module):
         return 0
 
     def block(self, X: Inputs, Z: Inputs) -> Any:
-        """k between all rows of X and all rows of Z, in jax.numpy: shape (n, m)."""
-        raise NotImplementedError
+        """k between all rows of X and all rows of Z, in jax.numpy: shape (n, m). Of plain tables, what ``cross`` gives."""
+        do = "write block(self, X, Z), which returns k between the rows of X.x and of Z.x in jax.numpy"
+        raise fail(self._named(), "the class has no method block", do)
 
     @property
     def host(self) -> bool:
@@ -131,7 +152,9 @@ class AbstractKernel(Module):
 
     def check(self, X: Inputs) -> None:
         """Raise a sentence if the kernel's numbers do not fit these inputs."""
-        who, most = f"kernels.{type(self).__name__}", self.traits.max_columns
+        who, most = self._named(), self.traits.max_columns
+        if self._foreign:
+            check_block(self, X)
         if most is not None and X.columns > most:
             raise fail(
                 who, f"X has {counted(X.columns, 'column')} but the kernel is defined on {most}", "choose one with .on(column)"
@@ -149,9 +172,25 @@ class AbstractKernel(Module):
             if f.metadata["set"] is POSITIVE:
                 check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
 
-    def __call__(self, x: Any, z: Any) -> Any:
-        """k at two points, each of shape (d,)."""
-        if _traced(self, x, z):
+    def __call__(self, x: Any, z: Any = None) -> Any:
+        """k at two points, each of shape (d,); of two tables (n, d) and (m, d) the matrix K (n, m), as :meth:`cross` has it.
+
+        Examples
+        --------
+        >>> from covary.kernels import SquaredExponential
+        >>> k = SquaredExponential()
+        >>> float(k([0.0], [1.0]).round(4)), k([[0.0], [1.0]], [[0.0]]).round(4).tolist()
+        (0.6065, [[1.0], [0.6065]])
+        """
+        if isinstance(x, Inputs) or isinstance(z, Inputs):
+            return self.gram(x) if z is None else self.cross(x, z)
+        shapes = np.shape(x), np.shape(x if z is None else z)
+        if len(shapes[0]) == len(shapes[1]) == 2:
+            return self.gram(x) if z is None else self.cross(x, z)
+        if z is None or max(map(len, shapes)) > 1:
+            what = f"it is asked at {shape_words(x)}" + ("" if z is None else f" and {shape_words(z)}")
+            raise fail(self._named(), what, "give two points (d,), or tables of rows (n, d) and (m, d)")
+        if traced(self, x, z):
             return self.block(Inputs(x[None]), Inputs(z[None]))[0, 0]
         return self.cross(np.atleast_1d(x)[None], np.atleast_1d(z)[None])[0, 0]
 
@@ -165,17 +204,17 @@ class AbstractKernel(Module):
         array([[1.      , 0.523994],
                [0.523994, 1.      ]])
         """
-        if _traced(self, X):
-            return self.block(_pair(X), _pair(X))
-        inputs = as_inputs(X, f"kernels.{type(self).__name__}.gram")
+        if traced(self, X):
+            return self.block(pair(X), pair(X))
+        inputs = as_inputs(X, f"{self._named()}.gram")
         self.check(inputs)
         return tiles.mirror(tiles.gram_lower(self, inputs))
 
     def cross(self, X: Any, Z: Any) -> Any:
         """The matrix K(X, Z) of shape (n, m)."""
-        if _traced(self, X, Z):
-            return self.block(_pair(X), _pair(Z))
-        who = f"kernels.{type(self).__name__}.cross"
+        if traced(self, X, Z):
+            return self.block(pair(X), pair(Z))
+        who = f"{self._named()}.cross"
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
             raise fail(who, f"X has {counted(left.columns, 'column')} and Z has {right.columns}", "give both the same columns")
@@ -185,9 +224,9 @@ class AbstractKernel(Module):
 
     def diag(self, X: Any) -> Any:
         """The vector of k(x, x) over the rows of X, without the matrix."""
-        if _traced(self, X):
-            return self.block_diag(_pair(X))
-        inputs = as_inputs(X, f"kernels.{type(self).__name__}.diag")
+        if traced(self, X):
+            return self.block_diag(pair(X))
+        inputs = as_inputs(X, f"{self._named()}.diag")
         self.check(inputs)
         return tiles.diag(self, inputs)
 
@@ -196,7 +235,7 @@ class AbstractKernel(Module):
 
         Defined where the process is mean-square differentiable; a rougher kernel refuses.
         """
-        who = f"kernels.{type(self).__name__}.input_gradient"
+        who = f"{self._named()}.input_gradient"
         if self.traits.smoothness < 1:
             raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
@@ -207,8 +246,8 @@ class AbstractKernel(Module):
         with precision(left.x.dtype):
             return np.asarray(_input_gradient(without_marks(self), left.x, right.x.astype(left.x.dtype)))
 
-    def on(self, *columns: int) -> AbstractKernel:
-        """This kernel on some of the input columns: ``Matern52().on(0, 2)``."""
+    def on(self, *columns: int | str) -> AbstractKernel:
+        """This kernel on some of the input columns: ``Matern52().on(0, 2)``, or by name in an estimator's kernel."""
         from covary.kernels.combine import Columns
 
         return Columns(self, columns=columns)
@@ -217,13 +256,16 @@ class AbstractKernel(Module):
         return Sum.of(self, as_kernel(other))
 
     def __radd__(self, other: Any) -> AbstractKernel:
-        return Sum.of(as_kernel(other), self)
+        return self if isinstance(other, int) and other == 0 else Sum.of(as_kernel(other), self)  # sum() begins with 0
 
     def __mul__(self, other: Any) -> AbstractKernel:
         return Product.of(self, other) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
 
     def __rmul__(self, other: Any) -> AbstractKernel:
         return Product.of(other, self) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
+
+    def __truediv__(self, other: Any) -> AbstractKernel:
+        return Scaled.of(1 / other, self) if isinstance(other, int | float) and other else NotImplemented
 
     def __pow__(self, exponent: int) -> AbstractKernel:
         if isinstance(exponent, bool) or not isinstance(exponent, int | np.integer) or not 1 <= exponent <= 64:
@@ -249,6 +291,7 @@ def as_kernel(value: Any) -> AbstractKernel:
     """A kernel, or a number standing for the constant kernel of that variance."""
     if isinstance(value, AbstractKernel):
         return value
+    check_object("kernels", "a term", value)
     from covary.kernels.dot_product import Constant
 
     return Scaled.of(value, Constant())
@@ -382,8 +425,9 @@ class Scaled(AbstractKernel):
         """Scale a kernel; plain variances on top of each other become one."""
         if isinstance(variance, Marked):
             return Scaled(kernel, variance=variance)
+        check_object("kernels", "a factor", variance)
         try:
-            value = plain(variance)
+            value = plain(None if isinstance(variance, str) else variance)
         except (TypeError, ValueError, OverflowError, CovaryError):
             raise fail("kernels", f"a kernel cannot be combined with {variance!r}", "use kernels and numbers") from None
         if np.shape(value) != ():

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, fields
+from difflib import get_close_matches
 from typing import Any
 
 import jax
 import numpy as np
 
 from covary._checks import fail
-from covary._module import child, static
+from covary._module import STATIC, Module, child, static
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Product, Traits, number, with_mark
 from covary.parameters import POSITIVE, named
 
 
-def _indices(columns: Any) -> tuple[int, ...]:
-    many = (columns,) if isinstance(columns, int | np.integer) else tuple(columns)
-    if not many or any(isinstance(c, bool) or not isinstance(c, int | np.integer) or c < 0 for c in many):
-        raise fail("kernels.Columns", f"columns is {columns!r}", "give column numbers, counted from 0")
-    return tuple(int(c) for c in many)
+def _places(columns: Any) -> tuple[int | str, ...]:
+    """Columns by number or by name."""
+    many = (columns,) if isinstance(columns, int | np.integer | str) else tuple(columns)
+    if len(many) == 1 and isinstance(many[0], list | tuple):  # .on([0, 2])
+        many = tuple(many[0])
+    known = [isinstance(c, str) or (isinstance(c, int | np.integer) and not isinstance(c, bool) and c >= 0) for c in many]
+    if not many or not all(known):
+        raise fail("kernels.Columns", f"columns is {columns!r}", "give numbers of columns, counted from 0, or their names")
+    return tuple(c if isinstance(c, str) else int(c) for c in many)
 
 
 class Columns(AbstractKernel):
-    r"""A kernel on some of the input columns; written ``kernel.on(0, 2)``.
+    r"""A kernel on some of the input columns; written ``kernel.on(0, 2)``, or ``kernel.on("depth")`` for an estimator's table.
+
+    Parameters
+    ----------
+    kernel
+        The kernel.
+    columns
+        Numbers of columns, counted from 0, or names, which the estimators look up in the table they are fitted to.
 
     References
     ----------
@@ -40,7 +52,7 @@ class Columns(AbstractKernel):
 
     kernel: AbstractKernel = child(transparent=True)
     _: KW_ONLY
-    columns: Any = static(convert=_indices)
+    columns: Any = static(convert=_places)
 
     @property
     def traits(self) -> Traits:
@@ -51,6 +63,10 @@ class Columns(AbstractKernel):
         return X.with_x(X.x[:, list(self.columns)])
 
     def check(self, X: Inputs) -> None:
+        names = [c for c in self.columns if isinstance(c, str)]
+        if names:
+            what = f"column {names[0]!r} is asked for by name, and these inputs have none"
+            raise fail("kernels.Columns", what, "give its number, counted from 0")
         if max(self.columns) >= X.columns:
             raise fail(
                 "kernels.Columns",
@@ -78,6 +94,39 @@ class Columns(AbstractKernel):
 
     def __repr__(self) -> str:
         return f"Columns({self.kernel!r}, columns={list(self.columns)})"
+
+
+def placed(kernel: Any, names: Sequence[str] | None, who: str) -> Any:
+    """The kernel with its columns by number, looked up among the names of a table.
+
+    Examples
+    --------
+    >>> from covary.kernels import Matern52
+    >>> placed(2.0 * Matern52().on("b"), ["a", "b"], "example")
+    2.0 * Columns(Matern52(lengthscale=1.0), columns=[1])
+    """
+    if isinstance(kernel, tuple):
+        return tuple(placed(item, names, who) for item in kernel)
+    if not isinstance(kernel, Module):
+        return kernel
+    inner = {f.name: getattr(kernel, f.name) for f in fields(kernel) if not f.metadata.get(STATIC)}
+    changes = {name: placed(value, names, who) for name, value in inner.items() if isinstance(value, Module | tuple)}
+    if isinstance(kernel, Columns):
+        changes["columns"] = [_number(c, names, who) for c in kernel.columns]
+    return kernel.replace(**changes) if changes else kernel
+
+
+def _number(column: int | str, names: Sequence[str] | None, who: str) -> int:
+    """The number of a column."""
+    if isinstance(column, int):
+        return column
+    if names is None:
+        raise fail(who, f"the kernel asks for column {column!r} but X has no names", "give its number, counted from 0")
+    if column not in names:
+        near = get_close_matches(column, names, 1)
+        do = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(map(repr, names))}"
+        raise fail(who, f"the kernel asks for column {column!r} but X has no such column", do)
+    return list(names).index(column)
 
 
 def tensor(*parts: tuple[AbstractKernel, Sequence[int] | int]) -> AbstractKernel:
@@ -121,6 +170,7 @@ class Function(AbstractKernel):
     _: KW_ONLY
     parameters: dict[str, Any] = named(POSITIVE)
     smoothness: float = static(0)
+    _foreign = True
 
     @property
     def traits(self) -> Traits:

@@ -1,4 +1,4 @@
-r"""The Matérn class: any smoothness, learned with the rest, and the half-integer members in closed form.
+r"""The Matérn class: any smoothness, held or learned, and the half-integer members in closed form.
 
 A Matérn kernel is a mixture of squared exponentials (a change of variable in the integral of :math:`K_\nu`):
 
@@ -41,6 +41,7 @@ DEGREE = 35  # of the polynomials in ε
 OCTAVES, PER_OCTAVE, TOP = 12, 4, 6  # nodes u = 2⁶, 2^(6 − 1/4), …: e⁻ᵘ and e^(−x/u) are nothing beyond either end
 SMOOTH, NODES, AT_ONCE, NOTHING = 10.0, 40, 20, 37.0  # from this ν on; so many nodes, to e⁻³⁷ of the density's peak
 MOST_ORDER = 50
+LEARNED = (0.1, 10.0)  # where ν may go if it is learned
 LOG_U = math.log(2) * (TOP - np.arange(OCTAVES * PER_OCTAVE) / PER_OCTAVE)
 
 
@@ -202,19 +203,20 @@ def check_one_number(who: str, name: str, value: Any) -> None:
 
 
 class Matern(AbstractStationary):
-    r"""Matérn kernel of any smoothness ν, which is learned with the rest.
+    r"""Matérn kernel of any smoothness ν, which is held unless you ask for it to be learned.
 
     .. math:: k(x, x') = \frac{2^{1-\nu}}{\Gamma(\nu)} \bigl(\sqrt{2\nu}\,r\bigr)^\nu K_\nu\bigl(\sqrt{2\nu}\,r\bigr)
 
     Paths are m times mean-square differentiable for every m < ν; ν → ∞ is :class:`SquaredExponential`. Correct to 1e-13.
-    It costs several times as much as :class:`Matern32`: fix ν at 1/2, 3/2, 5/2 by using the class of that name.
+    It costs several times as much as :class:`Matern32`: for ν = 1/2, 3/2, 5/2 use the class of that name.
 
     Parameters
     ----------
     lengthscale
         Positive: one number, or one per input column.
     nu
-        Positive: the smoothness ν. Data say little about it beyond 7/2; ``bounded(1.5, 0.1, 10)`` keeps a search short.
+        Positive: the smoothness ν. A plain number is held. ``learned(1.5)`` starts there and learns it between 0.1 and 10,
+        ``bounded(1.5, 0.5, 4)`` between bounds of your own; data say little about it beyond 7/2.
 
     References
     ----------
@@ -228,7 +230,7 @@ class Matern(AbstractStationary):
 
     lengthscale: Any = positive(1.0)
     _: KW_ONLY
-    nu: Any = positive(1.5)
+    nu: Any = positive(1.5, held=LEARNED)
 
     @property
     def traits(self) -> Traits:
@@ -236,6 +238,8 @@ class Matern(AbstractStationary):
         return Traits(stationary=True, smoothness=smoothness, isotropic=np.ndim(self.lengthscale) == 0)
 
     def check(self, X: Inputs) -> None:
+        if np.isposinf(self.nu).any():
+            raise fail("kernels.Matern", "nu is inf", "use SquaredExponential(), which is the limit")
         AbstractKernel.check(self, X)
         check_one_number("kernels.Matern", "nu", self.nu)
 

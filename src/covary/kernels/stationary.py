@@ -304,3 +304,7 @@ class RationalQuadratic(AbstractStationary):
         x = s / (2 * self.alpha)
         u = 1 + x
         return jnp.exp(-self.alpha * (jnp.log(u) + (x - (u - 1)) / u))  # log1p by Kahan's correction, twice as fast
+
+
+RBF = SquaredExponential
+"""Another name of :class:`SquaredExponential`, which it prints as."""

@@ -18,10 +18,11 @@ import numpy as np
 
 from covary._checks import check_positive, fail
 from covary._memory import check_memory
-from covary._module import STATIC, Module, child, static
+from covary._module import STATIC, Module, child, static, without_marks
 from covary._precision import cast, precision
 from covary._words import counted
 from covary.data import Inputs
+from covary.kernels.authors import traced_shape
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, Traits, marked, number, size, with_mark
 from covary.kernels.distance import DIRECT_COLUMNS, square_distance
 from covary.kernels.dot_product import Constant
@@ -74,6 +75,8 @@ def fold(step: Callable[[Any, Any], Any], start: Any, columns: Any) -> Any:
 def evaluated(module: Any, X: Inputs) -> np.ndarray:
     """What a user's function gives at the rows of X, in NumPy; for checks."""
     x = np.asarray(X.x)
+    do = "it is given the table x (n, d), and written with jax.numpy"
+    traced_shape(module._named(), "the function", do, lambda m, x: m.evaluate(x), without_marks(module), x)
     with precision(x.dtype):
         return np.asarray(cast(module, x.dtype).evaluate(jnp.asarray(x)))
 

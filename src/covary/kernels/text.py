@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 import inspect
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
 from covary._checks import CovaryError, fail
-from covary._module import STATIC, Marked
+from covary._module import HELD, STATIC, Mark, Marked
 from covary.kernels.base import AbstractKernel, Scaled
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns, Function
@@ -41,7 +42,7 @@ from covary.kernels.varying import (
 )
 from covary.kernels.warped import Mapped, Warped
 from covary.kernels.wiener import IntegratedWiener
-from covary.parameters import bounded, fixed
+from covary.parameters import bounded, fixed, learned
 
 CATALOGUE: dict[str, Any] = {
     kernel.__name__: kernel
@@ -99,27 +100,46 @@ ALIASES = {"OrnsteinUhlenbeck": Matern12, "RBF": SquaredExponential, "SE": Squar
 INNER = ("kernel", "before", "after")  # where a kernel stands inside another
 MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
 MOST_MADE = 10**6  # numbers that the kernels of one text may make by themselves, as Categories(1000, rank=10) makes 10,000
+MOST_POWER, LARGEST = 64, 1e300  # of numbers: exponents, and what may come out
+WHOLE = 2**53  # whole numbers up to here stay whole
+ARITHMETIC = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
 
 
 def parse(
-    text: str, functions: Mapping[str, Callable[..., Any]] | None = None, *, most: int = MOST_CHARACTERS
+    text: str,
+    functions: Mapping[str, Callable[..., Any]] | None = None,
+    *,
+    most: int = MOST_CHARACTERS,
+    held: bool = True,
 ) -> AbstractKernel:
     """A kernel from text such as ``"2*Matern52(lengthscale=[1,3]) + Periodic(period=fixed(1))"``.
 
     Parameters
     ----------
     text
-        Sums, products, whole powers, numbers, kernel names with keyword arguments, ``.on(columns)``, ``fixed(value)`` and
-        ``bounded(value, lower, upper)``; at most 10,000 characters and 50 levels deep.
+        Sums, products and whole powers of kernels; kernel names with keyword arguments; ``.on(columns)`` with numbers or
+        names of columns; numbers and arithmetic with them (``66**2``); ``fixed(value)``, ``learned(value)`` and
+        ``bounded(value, lower, upper)``. At most 10,000 characters and 50 levels deep.
     functions
         The functions behind ``Function(name, ...)`` terms, by name.
     most
         How many characters are allowed (model files allow more: a length-scale per column takes room).
+    held
+        Whether a plain number holds a parameter that is held unless asked otherwise (ν of ``Matern``). False for model files:
+        today's say it with a mark, and in older ones a plain number was learned.
 
     Examples
     --------
     >>> parse("2*Matern52(lengthscale=[1,3])")
     2.0 * Matern52(lengthscale=[1.0, 3.0])
+    >>> parse("66**2 * SquaredExponential(67)")
+    4356.0 * SquaredExponential(lengthscale=67.0)
     """
     if not isinstance(text, str):
         raise fail("kernels.parse", f"got {type(text).__name__}", "give the kernel as text")
@@ -130,7 +150,7 @@ def parse(
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason = getattr(error, "msg", None) or "it is nested too deep"
         raise fail("kernels.parse", f"{_short(text)} is not a kernel expression ({reason})", _HELP) from None
-    result = _Reader(functions or {}).read(tree, 0)
+    result = _Reader(functions or {}, held).read(tree, 0)
     if isinstance(result, int | float):
         result = Scaled.of(result, Constant())
     if not isinstance(result, AbstractKernel):
@@ -156,9 +176,37 @@ def _unknown(node: ast.expr) -> CovaryError:
     return fail("kernels.parse", f"{_text(node)} is not understood", _HELP)
 
 
+def _near(name: str) -> list[str]:
+    """Kernels whose names are near to one, whatever its case."""
+    lower = {known.lower(): known for known in (*CATALOGUE, *ALIASES)}
+    return [lower[found] for found in get_close_matches(name.lower(), lower, 5, 0.4)] or list(CATALOGUE)[:12]
+
+
+def _bare(name: str) -> CovaryError:
+    """A name that stands without brackets, of a kernel or near to one."""
+    if name in CATALOGUE or name in ALIASES:
+        return fail("kernels.parse", f"{name} stands without brackets", f"write {name}()")
+    near = ", ".join(f"{found}()" for found in _near(name)[:3])
+    return fail("kernels.parse", f"no kernel is called {name!r}", f"write one such as {near}")
+
+
+def _computed(op: ast.operator, left: float, right: float, node: ast.expr) -> float:
+    """Arithmetic with two numbers, in floats unless the result is a moderate whole number."""
+    if isinstance(op, ast.Pow) and abs(right) > MOST_POWER:
+        raise fail("kernels.parse", f"the power is {right!r}", f"give a number up to {MOST_POWER}")
+    try:
+        value: Any = ARITHMETIC[type(op)](float(left), float(right))
+    except (ZeroDivisionError, OverflowError):
+        value = float("nan")
+    if isinstance(value, complex) or not abs(value) <= LARGEST:
+        raise fail("kernels.parse", f"{_text(node)} is no finite number", "write the number itself")
+    whole = isinstance(left, int) and isinstance(right, int) and not isinstance(op, ast.Div)
+    return int(value) if whole and value == int(value) and abs(value) <= WHOLE else value
+
+
 class _Reader:
-    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        self.functions, self.made = functions, 0.0
+    def __init__(self, functions: Mapping[str, Callable[..., Any]], held: bool = True) -> None:
+        self.functions, self.held, self.made = functions, held, 0.0
 
     def read(self, node: ast.expr, depth: int) -> Any:
         if depth > MOST_DEPTH:
@@ -183,8 +231,8 @@ class _Reader:
             return self.combine(node, depth)
         if isinstance(node, ast.Call):
             return self.call(node, depth)
-        if isinstance(node, ast.Name) and node.id in CATALOGUE:
-            raise fail("kernels.parse", f"{node.id} stands without brackets", f"write {node.id}()")
+        if isinstance(node, ast.Name):
+            raise _bare(node.id)
         raise _unknown(node)
 
     def combine(self, node: ast.BinOp, depth: int) -> Any:
@@ -209,13 +257,15 @@ class _Reader:
             return left * right
         if isinstance(op, ast.Pow) and isinstance(left, AbstractKernel) and isinstance(right, int):
             return left**right
+        if isinstance(left, int | float) and isinstance(right, int | float) and type(op) in ARITHMETIC:
+            return _computed(op, left, right, node)
         raise _unknown(node)
 
     def call(self, node: ast.Call, depth: int) -> Any:
         if isinstance(node.func, ast.Attribute) and node.func.attr == "on" and not node.keywords:
             kernel = self.read(node.func.value, depth + 1)
             if isinstance(kernel, AbstractKernel):
-                return Columns(kernel, columns=[self.read(a, depth + 1) for a in node.args])
+                return Columns(kernel, columns=[self.place(a, depth) for a in node.args])
         names = [k.arg for k in node.keywords]
         if not isinstance(node.func, ast.Name) or None in names:
             raise _unknown(node)
@@ -225,22 +275,25 @@ class _Reader:
         if name == "Function":
             return self.function(node, depth)
         arguments = [self.read(a, depth + 1) for a in node.args]
-        maker = {"fixed": fixed, "bounded": bounded, **FIELDS, **ALIASES, **CATALOGUE}.get(name)
+        marks = {"fixed": fixed, "bounded": bounded, "learned": learned}
+        maker = {**marks, **FIELDS, **ALIASES, **CATALOGUE}.get(name)
         if maker is None:
-            near = get_close_matches(name, CATALOGUE, 5, 0.4) or list(CATALOGUE)[:12]
-            raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose one such as {', '.join(near)}")
+            raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose one such as {', '.join(_near(name))}")
         options = {f.name for f in fields(maker) if f.metadata.get(STATIC)} if isinstance(maker, type) else set()
         keywords = {str(k.arg): self.argument(k, options, depth) for k in node.keywords}
         known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()
         if "parameters" in known:  # of a user's function
             keywords["parameters"] = {k: keywords.pop(k) for k in list(keywords) if k not in known}
         self.bounded(name, maker, arguments, keywords)
+        if not self.held and isinstance(maker, type):
+            for f in (f for f in fields(maker) if HELD in f.metadata and isinstance(keywords.get(f.name), int | float)):
+                keywords[f.name] = Marked(keywords[f.name], Mark(bounds=(0.0, float("inf"))))
         try:
             value = self.nested_fixed(*arguments, **keywords) if name == "fixed" else maker(*arguments, **keywords)
-        except TypeError as error:
-            raise fail("kernels.parse", f"{name} does not take these arguments ({error})", _HELP) from None
         except CovaryError:
             raise
+        except TypeError:
+            raise fail("kernels.parse", f"{name} does not take these arguments", _HELP) from None
         except (ValueError, OverflowError):
             raise fail("kernels.parse", f"{_text(node)} holds a value of the wrong shape", _HELP) from None
         for inner in (f for f in INNER if name in CATALOGUE and f in vars(value)):
@@ -268,9 +321,16 @@ class _Reader:
     def argument(self, keyword: ast.keyword, options: set[str], depth: int) -> Any:
         """The value of a keyword; words and None only where a kernel has such an option."""
         node = keyword.value
+        if keyword.arg == "columns" and isinstance(node, ast.List | ast.Tuple):
+            return [self.place(item, depth) for item in node.elts]
         if keyword.arg in options and isinstance(node, ast.Constant) and (node.value is None or isinstance(node.value, str)):
             return node.value
         return self.read(node, depth + 1)
+
+    def place(self, node: ast.expr, depth: int) -> Any:
+        """A column: its number or its name."""
+        named = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        return node.value if named else self.read(node, depth + 1)  # type: ignore[attr-defined]
 
     @staticmethod
     def nested_fixed(*arguments: Any) -> Any:

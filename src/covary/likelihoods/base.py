@@ -70,6 +70,7 @@ class AbstractLikelihood(Module):
     whether an observation is a pair (y, size).
     """
 
+    _elsewhere = {"df": "degrees", "nu": "degrees", "noise": "variance", "deg_free": "degrees", "num_classes": "classes"}
     support = "real"
     log_concave = False
     sized = False
@@ -89,7 +90,7 @@ class AbstractLikelihood(Module):
     # what an author writes ------------------------------------------------------------------------------------------
     def log_prob(self, y: Any, f: Any) -> Any:
         """log p(y | f) of one observation, in jax.numpy."""
-        raise NotImplementedError
+        raise fail(self._named(), "the class has no method log_prob", "write log_prob(self, y, f), log p(y | f) in jax.numpy")
 
     def at(self, X: Any) -> AbstractLikelihood:
         """The likelihood of observations at given inputs; itself, unless it depends on them."""

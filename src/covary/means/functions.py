@@ -15,6 +15,7 @@ from covary._module import Module, static, without_marks
 from covary._precision import cast
 from covary._words import counted
 from covary.data import Inputs
+from covary.kernels.authors import traced_shape
 from covary.kernels.tiles import map_rows, pull_rows
 from covary.parameters import REAL, named, real
 
@@ -24,15 +25,20 @@ class AbstractMean(Module):
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         """m(x) for every row: shape (n,)."""
-        raise NotImplementedError
+        raise self._lacking("evaluate")
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Any:
         """The gradient of Σ_i bar_i m(x_i) over the parameters, in the mean's own shape."""
-        raise NotImplementedError
+        raise self._lacking("pull")
 
     def block(self, X: Inputs) -> Any:
         """m(x) for every row, in jax.numpy (for compiled code)."""
-        raise NotImplementedError
+        raise self._lacking("block")
+
+    def _lacking(self, method: str) -> Exception:
+        return fail(
+            self._named(), f"the class has no method {method}", "give a plain function of one point as the mean instead"
+        )
 
     def design(self, X: Inputs) -> dict[str, np.ndarray]:
         r"""The columns H (n, k) of every parameter the mean is linear in, by its name: :math:`m = \sum H_p\,p`."""
@@ -115,6 +121,14 @@ class Function(AbstractMean):
     function: Callable[..., Any] = static()
     _: KW_ONLY
     parameters: dict[str, Any] = named(REAL)
+
+    def check(self, X: Inputs) -> None:
+        row = jax.ShapeDtypeStruct((X.columns,), X.x.dtype)
+        do = f"it is given one point, of shape ({X.columns},), and returns one number, in jax.numpy"
+        call = lambda mean, x: mean.function(x, **mean.parameters) * jnp.ones((), x.dtype)  # noqa: E731
+        shape = traced_shape("mean", "the function", do, call, without_marks(self), row)
+        if shape != ():
+            raise fail("mean", f"the function returns {'no number' if shape is None else f'shape {shape}'} at one point", do)
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         return map_rows(_function_rows, cast(without_marks(self), X.x.dtype), X.x)
