@@ -1,19 +1,19 @@
 """A Dask cluster on this machine, with nothing to set up; and whether the workers of any cluster run what this process runs.
 
 The scheduler lives in this process, the workers are processes of their own, started by a command: so a plain script needs no
-``if __name__ == "__main__"``. They end when this process ends, however it ends: they live on their connection to it.
+``if __name__ == "__main__"``. They end when this process ends, however it ends. All of them listen on the loopback interface
+alone, and talk to nobody who has not the keys that were made for this run.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Iterator
@@ -21,8 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from covary._checks import fail
+from covary._checks import CovaryError, fail
+from covary._keepers import LOOPBACK
 from covary._memory import free_memory
+from covary._scratch import Scratch
 from covary._words import counted
 
 SHARE = 0.9  # of the free memory, for all workers together
@@ -41,12 +43,13 @@ PACKAGES = ("covary", "jax", "numpy", "distributed")
 
 
 def environment() -> dict[str, str]:
-    """The variables a worker starts with: one thread for BLAS and XLA, this process's modules, platform and cache."""
+    """The variables a worker starts with: one thread for BLAS and XLA, this process's platform and cache."""
     out = {**os.environ, **dict.fromkeys(ONE, "1")}
-    out["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(path or os.getcwd() for path in sys.path))
+    given = [path for path in out.pop("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(path)]
+    if given:  # without entries that stand for the current folder, which comes last
+        out["PYTHONPATH"] = os.pathsep.join(given)
     for name, size in KEPT.items():
         out.setdefault(name, str(size))
-    out["DASK_DISTRIBUTED__WORKER__MEMORY__PAUSE"] = "False"  # a paused worker waits for ever if nothing can be put on disk
     out.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     if "jax" in sys.modules:
         config = sys.modules["jax"].config
@@ -59,6 +62,20 @@ def environment() -> dict[str, str]:
     return out
 
 
+# What the process that keeps the workers runs. Without -P, Python looks for modules in the current folder first; here the
+# folders of whoever asked come after what is installed, and the covary that works is the one that asks.
+BEGIN = """
+import importlib.util, json, os, sys
+told = json.loads(sys.argv[1])
+sys.path += [path for path in told.pop("path") if path not in sys.path]
+ours, found = told.pop("covary"), importlib.util.find_spec("covary")
+if found is None or os.path.dirname(os.path.abspath(found.origin)) != ours:
+    sys.path.insert(0, os.path.dirname(ours))
+from covary._keepers import main
+main(**told)
+"""
+
+
 def cores() -> int:
     """The cores this process may use."""
     from dask.system import CPU_COUNT
@@ -67,6 +84,8 @@ def cores() -> int:
 
 
 START = 120.0  # seconds that worker processes on this machine may need to start
+AGAIN = 60.0  # seconds for the first to be there again when all of them have died
+TRIES = 3  # times in a row that whoever keeps them may be killed before one is there
 
 
 class Embedded:
@@ -82,47 +101,106 @@ class Embedded:
     """
 
     def __init__(self, workers: int, memory: int | str | None = None) -> None:
+        from dask import config
         from distributed import LocalCluster
 
-        self.count = workers
+        self.count, self.left = workers, TRIES
         self.memory = int(SHARE * free_memory() / workers) if memory is None else _bytes(memory)
-        self.cluster: Any = LocalCluster(
-            n_workers=0,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        )
-        self.address: str = self.cluster.scheduler_address
-        self.folder = Path(tempfile.mkdtemp(prefix="covary-dask-"))
-        self.log = self.folder / "workers.log"
-        command = [sys.executable, "-m", "distributed.cli.dask_worker", self.address, "--host", "127.0.0.1"]
-        command += ["--nworkers", str(workers), "--nthreads", "1", "--memory-limit", str(self.memory), "--no-dashboard"]
-        command += ["--local-directory", str(self.folder), "--death-timeout", "60"]
-        with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(
-                command,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for this process, which then says what is to be done
+        self.scratch = Scratch("covary-dask-")
+        self.keys = _keys(self.scratch.path)
+        with config.set({"distributed.scheduler.http.routes": []}):  # there is an HTTP server, which answers nothing
+            self.cluster: Any = LocalCluster(
+                n_workers=0,
+                threads_per_worker=1,
+                processes=True,
+                host=LOOPBACK,
+                protocol="tls://",
+                security=self.security,
+                dashboard_address=f"{LOOPBACK}:0",
+                scheduler_kwargs={"dashboard": False},
+                silence_logs=logging.CRITICAL,
             )
-        self.close = weakref.finalize(self, _end, self.cluster, self.process, self.folder)
+        self.address: str = self.cluster.scheduler_address
+        self.log = self.scratch.path / "workers.log"
+        started: list[subprocess.Popen[bytes]] = []
+        self.started = started
+        self.close = weakref.finalize(self, _end, self.cluster, started, self.scratch, os.getpid())
+        self.begin()
+
+    @property
+    def security(self) -> Any:
+        """The keys, as Dask wants them."""
+        from distributed.security import Security
+
+        return Security(require_encryption=True, **self.keys)
+
+    def begin(self) -> None:
+        """Start the process that keeps the workers."""
+        told = {"address": self.address, "workers": self.count, "memory": self.memory, "folder": str(self.scratch.path)}
+        paths = list(dict.fromkeys(os.path.abspath(path) for path in sys.path))
+        more = {"keys": self.keys, "path": paths, "covary": os.path.dirname(os.path.abspath(__file__))}
+        _stop(self.started)
+        try:
+            with open(self.log, "ab") as log:
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-c", BEGIN, json.dumps(told | more)],
+                    env=environment(),
+                    stdin=subprocess.PIPE,  # ends with this process, and the workers with it
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C is for this process, which then says what is to be done
+                    pass_fds=(self.scratch.lifeline,),
+                )
+        except OSError as error:
+            raise self.gone(f"could not be started: {error.strerror}") from None
+        self.started.append(process)
+
+    def tend(self, there: int) -> None:
+        """Start the workers again if whoever keeps them was killed; a sentence if they cannot be kept."""
+        if there:
+            self.left = TRIES
+        code = self.started[-1].poll()
+        if code is None:
+            return
+        self.left -= 1
+        if code >= 0 or self.left < 0:
+            raise self.gone("ended and could not be started again")
+        self.begin()
 
     def wait(self, client: Any, timeout: float) -> None:
         """Until all workers are there; a sentence with their last words if they do not come."""
         timeout = max(START, timeout)
         until = time.monotonic() + timeout
-        while len(client.nthreads()) < self.count:
-            ended = self.process.poll() is not None
-            if ended or time.monotonic() > until:
-                words = self.log.read_text(errors="replace").strip().splitlines()[-1:] or ["they said nothing"]
-                when = "ended as they started" if ended else f"did not start within {timeout:.0f} s"
-                what = f"its {counted(self.count, 'worker')} {when} ({words[0][:200]})"
-                raise fail("Dask", what, "ask for fewer workers, or use Serial()")
+        while (there := len(client.nthreads())) < self.count:
+            self.tend(there)
+            if time.monotonic() > until:
+                raise self.gone(f"did not start within {timeout:.0f} s")
             time.sleep(0.05)
+
+    def gone(self, what: str) -> CovaryError:
+        """The sentence for workers that are not there, with their last words."""
+        words = [""]
+        with contextlib.suppress(OSError):
+            words += self.log.read_text(errors="replace").strip().splitlines()
+        what = f"its {counted(self.count, 'worker')} {what} ({words[-1][:200] or 'they said nothing'})"
+        return fail("Dask", what, "ask for fewer workers, or use Serial()")
+
+
+def _keys(folder: Path) -> dict[str, str]:
+    """A key and a certificate made for this run, in files that only this user can read; Dask's names for them."""
+    from distributed.security import Security
+
+    try:
+        made = Security.temporary()
+    except ImportError:
+        what = "cryptography, which makes the keys of workers on this machine, is not installed"
+        raise fail("Dask", what, "run pip install 'covary[dask]', or use Serial()") from None
+    files = {"key": made.tls_worker_key, "cert": made.tls_worker_cert}
+    for name, content in files.items():
+        with open(os.open(folder / f"{name}.pem", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(content)
+    names = {f"tls_{who}_{name}": str(folder / f"{name}.pem") for who in ("client", "scheduler", "worker") for name in files}
+    return {"tls_ca_file": str(folder / "cert.pem"), **names}
 
 
 def _bytes(memory: int | str) -> int:
@@ -139,16 +217,23 @@ def _bytes(memory: int | str) -> int:
     return found
 
 
-def _end(cluster: Any, process: subprocess.Popen[bytes], folder: Path) -> None:
-    """Close the scheduler, end the workers, remove their folder."""
+def _end(cluster: Any, started: list[subprocess.Popen[bytes]], scratch: Scratch, owner: int) -> None:
+    """End the workers, close the scheduler, remove their folder."""
+    if os.getpid() != owner:  # a forked copy of this process
+        return
+    _stop(started)
     with hush(), contextlib.suppress(Exception):
         cluster.close(timeout=5)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(0.5)
-    with contextlib.suppress(OSError):  # whoever is left of their group: they have nothing to save
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    shutil.rmtree(folder, ignore_errors=True)
+    scratch.close()
+
+
+def _stop(started: list[subprocess.Popen[bytes]]) -> None:
+    """End who was started, and the workers with them: they have nothing to save."""
+    while started:
+        process = started.pop()
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
 
 @contextlib.contextmanager
@@ -173,8 +258,8 @@ def _nothing(_: logging.LogRecord) -> bool:
     return False
 
 
-def connect(address: str, timeout: float) -> Any:
-    """A client of the scheduler there."""
+def connect(address: str, timeout: float, security: Any = None) -> Any:
+    """A client of the scheduler there; without keys of one's own, with those of Dask's configuration."""
     import warnings
 
     from distributed import Client
@@ -182,22 +267,20 @@ def connect(address: str, timeout: float) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # versions: compared by check_versions, which does not stop at a warning
-            return Client(address, timeout=timeout, set_as_default=False)
+            return Client(address, timeout=timeout, set_as_default=False, security=security)
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         what = f"no scheduler answers at {address} within {timeout:.0f} s ({why})"
+        keys = ", and the keys in Dask's configuration or security=" if address.startswith("tls://") else ""
         raise fail(
-            "Dask", what, "check the address and that it is running (dask scheduler), or use Dask() for this machine"
+            "Dask", what, f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
         ) from None
 
 
-def page(client: Any, embedded: bool) -> str | None:
+def page(client: Any) -> str | None:
     """Address of the scheduler's page, if it has one (without bokeh it has none)."""
-    import importlib.util
     import urllib.request
 
-    if embedded and importlib.util.find_spec("bokeh") is None:
-        return None
     link = None
     with contextlib.suppress(Exception):
         if "dashboard" in client.scheduler_info().get("services", {}):

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import queue
 import time
 import uuid
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
 
 from covary._checks import CovaryError, fail
-from covary._cluster import check_here, versions
+from covary._cluster import AGAIN, check_here, versions
 from covary._pieces import Held, Pieces
 from covary._words import counted
 
 SMALL = 64 * 1024  # bytes of what all tasks of a call share, up to which each carries its own copy
 LOOK = 1.0  # seconds between looks at who is there
+SILENT = 30.0  # seconds at least for a scheduler to say who is there
+BUSY = ("executing", "long-running", "fetch", "flight", "resumed")  # states of a worker's tasks in which it does something
 
 
 class Run:
     """One call of ``map``: every worker has one piece more than it has threads, and gets the next when it has finished one.
 
     Pieces go where their data are; a worker without any takes over what waits for another. What is not yet handed out cannot
-    come under suspicion when a worker dies, and need not be cancelled.
+    come under suspicion when a worker dies, and need not be cancelled. What a dead worker had is taken back and handed out
+    again under another name: Dask would keep it for the address that is gone, and wait for ever once no other is left.
     """
 
     def __init__(
-        self, client: Any, pieces: Pieces, function: Callable[..., Any], common: tuple[Any, ...], *, timeout: float
+        self,
+        client: Any,
+        pieces: Pieces,
+        function: Callable[..., Any],
+        common: tuple[Any, ...],
+        *,
+        timeout: float,
+        embedded: Any = None,
     ) -> None:
         import cloudpickle
+        from dask import config
 
         self.client, self.pieces, self.timeout, self.address = client, pieces, timeout, client.scheduler.address
+        self.embedded = embedded
         self.name, self.token = getattr(function, "__name__", "work"), uuid.uuid4().hex
         self.here = versions()
         self.shared: Any = cloudpickle.dumps((function, common))
@@ -39,50 +53,76 @@ class Run:
             self.shared = self._submit(_same, self.shared, key=f"common-{self.token}")
         self.finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.out: dict[Any, tuple[int, str, Any]] = {}  # by key: piece, worker, future; in the order they were handed out
-        self.coming: dict[Any, int] = {}  # by key: finished pieces whose results are being fetched
-        self.threads: dict[str, int] = {}
+        self.handed = 0
+        self.loose = list(pieces.left)  # pieces that no worker has
+        self.threads: dict[str, int] = {}  # of those who are there
+        self.known: dict[str, int] = {}  # ... and of those who were
         self.waiting: dict[str, deque[int]] = {}
+        self.deaths: Counter[int] = Counter()  # by piece: workers that died over it
+        self.allowed = int(config.get("distributed.scheduler.allowed-failures"))
+        self.stalled = 0
         self.seen = self.progress = self.looked = time.monotonic()
 
     def all(self) -> None:
         """Until every piece is finished, or no more are wanted."""
-        loose = list(self.pieces.left)
-        self.look(loose)
-        while not self.pieces.enough and (self.out or loose or any(self.waiting.values())):
+        self.look()
+        while not self.pieces.enough and (self.out or self.loose or any(self.waiting.values())):
             self.take()
             if time.monotonic() - self.looked > LOOK:
-                self.look(loose)
+                self.look()
 
-    def look(self, loose: list[int]) -> None:
+    def look(self) -> None:
         """See who is there; deal out pieces that have no worker; refuse to wait for ever."""
-        self.looked = time.monotonic()
         if self.client.status in ("closed", "closing"):
             raise self.lost()
         try:
-            self.threads = self.client.nthreads()
-        except OSError:
+            self.threads = self.client.nthreads(callback_timeout=max(SILENT, self.timeout))
+        except OSError:  # a TimeoutError is one as well
             raise self.lost() from None
+        self.looked = time.monotonic()
+        if self.embedded is not None:
+            self.embedded.tend(len(self.threads))
+        self.known |= self.threads
         for gone in self.waiting.keys() - self.threads.keys():
-            loose.extend(self.waiting.pop(gone))
-        if self.threads:
-            self.seen = self.looked
-        elif self.looked - self.seen > self.timeout:
-            raise nobody(self.client, self.timeout, self.pieces)
-        else:
+            self.loose.extend(self.waiting.pop(gone))
+        self.recall_from_the_dead()
+        if not self.threads:
+            self.check_nobody()
             return
+        self.seen = self.looked
         for worker in self.threads:
             self.waiting.setdefault(worker, deque())
-        for i in sorted(loose):
+        for i in sorted(self.loose):
             handle = self.pieces.handles[i]
             home = handle.home if isinstance(handle, Held) and handle.client is self.client else None
             if home not in self.waiting:
                 home = min(self.waiting, key=lambda w: len(self.waiting[w]) / self.threads[w])
             self.waiting[home].append(i)
-        loose.clear()
+        self.loose.clear()
         for worker in self.threads:
             self.feed(worker)
         if self.looked - self.progress > self.timeout:
-            self.check_paused()
+            self.check_idle()
+
+    def recall_from_the_dead(self) -> None:
+        """Take back what workers had that are gone; of each, what was handed out first was being done when it died."""
+        lost: dict[str, list[int]] = {}
+        for key, (i, worker, future) in list(self.out.items()):
+            if worker not in self.threads and future.status != "finished":
+                lost.setdefault(worker, []).append(i)
+                self.recall(key)
+        for worker, theirs in lost.items():
+            for i in theirs[: self.known.get(worker, 1)]:
+                self.deaths[i] += 1
+                if self.deaths[i] > self.allowed:
+                    raise self.killed(i, self.deaths[i], worker)
+
+    def recall(self, key: Any) -> None:
+        """Take one piece back; it is handed out again under another name."""
+        i, _, future = self.out.pop(key)
+        self.loose.append(i)
+        with contextlib.suppress(Exception):
+            self.client.cancel([future])
 
     def feed(self, worker: str) -> None:
         """Give a worker what it has room for: its own pieces first, then the last of whoever has most waiting."""
@@ -106,13 +146,14 @@ class Run:
         if not isinstance(handle, Held):
             data: Any = cloudpickle.dumps(handle)
         else:
-            if handle.future is None or handle.client is not self.client:
+            if handle.future is None or handle.client is not self.client or handle.home not in self.threads:
                 what = cloudpickle.dumps((handle.load, handle.item))
                 key = f"{getattr(handle.load, '__name__', 'load')}-{uuid.uuid4().hex}"
                 handle.future = self._submit(_load, self.here, what, key=key, worker=worker)
                 handle.home, handle.client = worker, self.client
             data = handle.future
-        key = f"{self.name}-{self.token}-{i}"
+        self.handed += 1
+        key = f"{self.name}-{self.token}-{i}-{self.handed}"
         future = self._submit(_call, self.here, self.shared, data, isinstance(handle, Held), key=key, worker=worker)
         self.out[future.key] = i, worker, future
         future.add_done_callback(self.finished.put)
@@ -126,7 +167,7 @@ class Run:
 
     def take(self) -> None:
         """Wait a moment for a piece to be finished; write it down, and give its worker the next."""
-        from distributed import CancelledError, KilledWorker
+        from distributed import KilledWorker
 
         try:
             arrived = [self.finished.get(timeout=LOOK)]
@@ -134,61 +175,85 @@ class Run:
             return
         while not self.finished.empty():
             arrived.append(self.finished.get())
+        coming: list[tuple[int, Any]] = []
         for future in arrived:  # first of all, so that no worker waits while results are fetched
-            i, worker, _ = self.out[future.key]
-            if future.status == "finished":
-                self.coming[future.key] = i
-                del self.out[future.key]
-                self.feed(worker)
-        for future in arrived:
-            i = self.coming[future.key] if future.key in self.coming else self.out[future.key][0]
+            if future.key in self.out:  # else it was taken back meanwhile
+                i, worker, _ = self.out.pop(future.key)
+                coming.append((i, future))
+                if future.status == "finished":
+                    self.feed(worker)
+        for i, future in coming:
+            if future.status == "cancelled":
+                raise self.lost()
             try:
-                result = future.result(timeout=max(10.0, self.timeout))
+                found, result = self.fetch(future)
             except KilledWorker as error:
-                raise self.killed(error, i) from None
-            except CancelledError:
-                raise self.lost() from None
-            except TimeoutError:
-                if future.status == "error":  # the function's own
-                    raise
-                self.out[future.key] = i, "", future  # its worker died with it; it is being computed again
-                self.finished.put(future)
+                raise self.killed(i, error.allowed_failures + 1, error.last_worker.address) from None
+            if not found:
+                self.loose.append(i)
                 continue
-            finally:
-                self.coming.pop(future.key, None)
-            self.out.pop(future.key, None)
             self.pieces.finish(i, result)
             self.progress = time.monotonic()
 
-    def killed(self, error: Any, i: int) -> CovaryError:
-        """The sentence for a piece that ended its workers: of those lost together the one handed out first was being done."""
-        from distributed import KilledWorker
+    def fetch(self, future: Any) -> tuple[bool, Any]:
+        """Whether a result has come, and the result; it has not if the worker that had it died first."""
+        if future.status == "error":
+            return True, future.result()  # raises what the function raised
+        gathered = self.client.gather([future], asynchronous=True)
+        coming = asyncio.run_coroutine_threadsafe(gathered, self.client.loop.asyncio_loop)
+        while True:
+            done, _ = concurrent.futures.wait([coming], LOOK)
+            if done:
+                try:
+                    return True, coming.result()[0]
+                except (asyncio.CancelledError, concurrent.futures.CancelledError):
+                    raise self.lost() from None
+            self.look()
+            if future.status != "finished":
+                coming.cancel()
+                with contextlib.suppress(Exception):
+                    self.client.cancel([future])
+                return False, None
 
-        for j, _, future in self.out.values():
-            if future.status == "error" and isinstance(future.exception(), KilledWorker):
-                i = j
-                break
-        limit = getattr(error.last_worker, "memory_limit", 0)
+    def killed(self, i: int, times: int, worker: str) -> CovaryError:
+        """The sentence for a piece that ended its workers."""
+        limit = 0 if self.embedded is None else self.embedded.memory
+        with contextlib.suppress(Exception):
+            limit = limit or max(w["memory_limit"] for w in self.client.scheduler_info()["workers"].values())
         size = f", which may use {limit / 2**30:,.1f} GiB" if limit else ""
-        what = (
-            f"{self.pieces.name(i)} ended its worker {counted(error.allowed_failures + 1, 'time')} (the last was "
-            f"{error.last_worker.address}{size}): most likely it ran out of memory"
-        )
-        return fail("Dask", what, "use more experts, so that each has fewer rows, or larger workers" + self.pieces.kept())
+        what = f"{self.pieces.name(i)} ended its worker {counted(times, 'time')} (the last was {worker}{size})"
+        do = "use more experts, so that each has fewer rows, or larger workers"
+        return fail("Dask", f"{what}: most likely it ran out of memory", do + self.pieces.kept())
 
     def lost(self) -> CovaryError:
         """The sentence for a scheduler that went away."""
         what = f"the scheduler at {self.address} went away while it was at work"
         return fail("Dask", what, "start it again and repeat the call" + self.pieces.kept())
 
-    def check_paused(self) -> None:
-        """Refuse to wait for workers all of which have stopped taking work for want of memory."""
+    def check_nobody(self) -> None:
+        """Refuse to wait for workers that do not come."""
+        waited = self.looked - self.seen
+        if self.embedded is None and waited > self.timeout:
+            raise nobody(self.client, self.timeout, self.pieces)
+        if self.embedded is not None and waited > AGAIN:
+            raise self.embedded.gone(f"ended and none came back within {AGAIN:.0f} s")
+
+    def check_idle(self) -> None:
+        """Workers that are there and do nothing: if they have paused for want of memory, say so; else hand out again."""
         workers = self.client.scheduler_info().get("workers", {}).values()
-        busy = any(w.get("metrics", {}).get("task_counts", {}).get("executing", 0) for w in workers)
-        if workers and not busy and all(w.get("status") == "paused" for w in workers):
+        counts = [worker.get("metrics", {}).get("task_counts", {}) for worker in workers]
+        if not self.out or any(count.get(state, 0) for count in counts for state in BUSY):
+            return
+        if workers and all(worker.get("status") == "paused" for worker in workers):
             count = counted(len(workers), "worker has", "workers have")
             what = f"{count} paused and none is left: what they hold takes most of the memory they may use"
             raise fail("Dask", what, "use more or larger workers" + self.pieces.kept())
+        self.stalled, self.progress = self.stalled + 1, self.looked
+        if self.stalled > self.allowed:
+            what = f"the scheduler at {self.address} gives {counted(len(workers), 'idle worker')} nothing to do"
+            raise fail("Dask", what, "start it again and repeat the call" + self.pieces.kept())
+        for key in list(self.out):
+            self.recall(key)
 
     def cancel(self) -> None:
         """Take back what is not finished; forget data that could not be loaded."""

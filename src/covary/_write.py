@@ -58,12 +58,13 @@ def _clear(target: Path) -> None:
     with suppress(OSError):
         for name in os.listdir(target.parent):
             found = pattern.fullmatch(name)
-            if found and not _alive(int(found[1])):
+            if found and not alive(int(found[1])):
                 with suppress(OSError):
                     (target.parent / name).unlink()
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Whether there is a process of this number."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

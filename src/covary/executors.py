@@ -109,7 +109,9 @@ class Dask:
     memory
         What each of them may use: bytes, or text such as ``"4GiB"``; by default an equal share of what is free.
     timeout
-        Seconds to wait for the scheduler, and for a worker where there is none.
+        Seconds to wait for the scheduler to answer, and for a worker where there is none or all have died; then an error says so.
+    security
+        Keys for a scheduler at ``tls://``: Dask's ``distributed.security.Security``. By default those of Dask's configuration.
 
     Examples
     --------
@@ -126,7 +128,10 @@ class Dask:
         workers: int | None = None,
         memory: int | str | None = None,
         timeout: float = 30.0,
+        security: Any = None,
     ) -> None:
+        if address is None and security is not None:
+            raise fail("Dask", "security was given without an address", "leave it out: workers of this machine have their own")
         if address is not None and (workers is not None or memory is not None):
             raise fail("Dask", "an address was given with workers or memory", "leave these to whoever starts the workers there")
         if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
@@ -134,7 +139,7 @@ class Dask:
         if not isinstance(timeout, Real) or not timeout > 0:
             raise fail("Dask", f"timeout is {timeout!r}", "give a positive number of seconds")
         self._settings: dict[str, Any] = {"workers": None if workers is None else int(workers), "memory": memory}
-        self._settings["timeout"] = timeout
+        self._settings |= {"timeout": timeout, "security": security}
         self._address, self._timeout = address, float(timeout)
         self._lock = threading.RLock()
         self._client: Any = None
@@ -151,8 +156,8 @@ class Dask:
 
     @property
     def dashboard(self) -> str | None:
-        """Address of the scheduler's page, if it is connected and has one."""
-        return None if self._client is None else _dask("_cluster").page(self._client, self._cluster is not None)
+        """Address of the scheduler's page, if it is connected and has one; workers of this machine have none."""
+        return None if self._client is None or self._cluster is not None else _dask("_cluster").page(self._client)
 
     def _open(self) -> Any:
         """The client, connected; on first use this starts or finds the workers and compares versions."""
@@ -169,8 +174,10 @@ class Dask:
         if self._address is None:
             count = self._settings["workers"] or _dask("_cluster").cores()
             self._cluster = _dask("_cluster").Embedded(count, self._settings["memory"])
-        address = self._address or self._cluster.address
-        self._client = _dask("_cluster").connect(address, self._timeout)
+        address, security = self._address, self._settings["security"]
+        if self._cluster is not None:
+            address, security = self._cluster.address, self._cluster.security
+        self._client = _dask("_cluster").connect(address, self._timeout, security)
         weakref.finalize(self, _quietly, self._client.close)
         _started().add(self)
         if self._cluster is not None:
@@ -208,7 +215,7 @@ class Dask:
         """``[function(data, *common) for each handle]``, side by side; see :meth:`Serial.map`."""
         pieces = Pieces(handles, note, keep, keys)
         if pieces.left:
-            run = _dask("_dealing").Run(self._open(), pieces, function, common, timeout=self._timeout)
+            run = _dask("_dealing").Run(self._open(), pieces, function, common, timeout=self._timeout, embedded=self._cluster)
             try:
                 run.all()
             finally:
@@ -237,7 +244,7 @@ class Dask:
         self.close()
 
     def __repr__(self) -> str:
-        given = {k: v for k, v in self._settings.items() if v is not None and (k, v) != ("timeout", 30.0)}
+        given = {k: v for k, v in self._settings.items() if v is not None and k != "security" and (k, v) != ("timeout", 30.0)}
         parts = ([repr(self._address)] if self._address else []) + [f"{k}={v!r}" for k, v in given.items()]
         return f"Dask({', '.join(parts)})"
 

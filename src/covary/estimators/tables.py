@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import weakref
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import fail
+from covary._scratch import Scratch
 from covary.committee.experts import Table
 from covary.committee.partition import EACH
 from covary.committee.settings import Committee
@@ -95,9 +95,9 @@ class Reader:
         """The folder for sorted rows: the one that was given, or one that ends with the estimator."""
         if self.committee.folder is not None:
             return str(Path(self.committee.folder).resolve())
-        spool = tempfile.TemporaryDirectory(prefix="covary-rows-", ignore_cleanup_errors=True)
-        weakref.finalize(estimator, spool.cleanup)
-        return spool.name
+        spool = Scratch("covary-rows-")
+        weakref.finalize(estimator, spool.close)
+        return str(spool.path)
 
 
 def read_source(estimator: Any, X: Parquet, y: Any) -> Reader | None:
