@@ -156,7 +156,7 @@ def encode_kernel(kernel: AbstractKernel) -> str:
     """A kernel as text, from which the same kernel comes back."""
     strange = [part for part in modules(kernel) if isinstance(part, AbstractKernel) and type(part) not in OWN_KERNELS]
     if strange:
-        what = f"the kernel holds {type(strange[0]).__name__}, a class of your own, which a model file cannot hold"
+        what = f"the kernel holds {type(strange[0]).__name__}, which a model file cannot hold"
         raise fail("save", what, "write it as Function(f), with f given to load again, or pickle the model")
     text = repr(kernel)
     try:

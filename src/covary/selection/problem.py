@@ -173,7 +173,7 @@ def natural_coordinates(model: Any, data: Data, tie: Any, priors: Priors) -> Pac
     spread = target_scale(working(model, data))
     scale = {path: spread for path, p in parameters(model).items() if path.startswith("mean.") and p.space is not POSITIVE}
     packing = Packing(model, tie=tie, scale=scale)
-    limited = np.isfinite(np.concatenate([packing.box(), priors.box(packing)])).any(0)
+    limited = np.any(np.isfinite([*packing.box(), *priors.box(packing)]), axis=0)
     alone = {s.paths[0]: bool(limited[s.start : s.stop].any()) for s in packing.slots if len(s.paths) == 1}
     design = {f"mean.{name}": H for name, H in model.mean.design(data.X).items()}
     paths = tuple(sorted((path for path in design if path in alone), key=lambda path: alone[path]))
