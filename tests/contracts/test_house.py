@@ -232,6 +232,7 @@ ORDER = [
     "cli.choices",
     "cli.words",
     "cli.doors",
+    "cli.sheets",
     "cli.tables",
     "cli.classes",
     "cli.columns",

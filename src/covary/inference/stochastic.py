@@ -12,14 +12,13 @@ import hashlib
 import time
 import zipfile
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import optimize
 
 from covary._checks import CovaryError, NotPositiveDefinite, fail
-from covary._write import whole_file
+from covary._write import Unfit, where, whole_file
 from covary.data import Data, Inputs
 from covary.inference.collapsed import Sums
 from covary.inference.expected import Rows
@@ -292,10 +291,13 @@ def _save(path: Any, mark: str, state: State) -> None:
 def _load(path: Any, mark: str) -> State | None:
     """The state of a run of the same arguments; None where there is no file."""
     who = "SVGP.train(checkpoint=...)"
-    if not Path(path).exists():
+    place = where(path, stream=False)
+    if isinstance(place, Unfit):
+        raise fail(who, *place)
+    if place.old is None:
         return None
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with np.load(place.target, allow_pickle=False) as held:
             found = {name: held[name] for name in held.files}
         if str(found["mark"]) != mark:
             raise fail(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -17,7 +17,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._module import Module
-from covary._write import whole_file
+from covary._write import Unfit, where, whole_file
 
 FORMAT = "covary journal 1"
 
@@ -53,16 +53,20 @@ class Journal:
     """
 
     def __init__(self, path: Any, problem: str, size: int) -> None:
-        self.path, self.size, self.known = Path(path), size, dict[bytes, tuple[float, np.ndarray]]()
+        found = where(path, stream=False)
+        if isinstance(found, Unfit):
+            raise fail("Journal", *found)
+        self.path, self.size, self.known = found.target, size, dict[bytes, tuple[float, np.ndarray]]()
         head = json.dumps({"format": FORMAT, "problem": problem, "size": size}).encode() + b"\n"
-        if self.path.exists() and self.path.stat().st_size:
+        if found.old is not None and found.old.st_size:
             self._read(head)
         else:
             with whole_file(self.path, "Journal") as file:
                 file.write(head)
 
     def _read(self, head: bytes) -> None:
-        raw = self.path.read_bytes()
+        with self._complaining("read"):
+            raw = self.path.read_bytes()
         if not raw.startswith(head):
             raise fail(
                 "Journal",
@@ -79,6 +83,14 @@ class Journal:
             with whole_file(self.path, "Journal") as file:
                 file.write(raw[: len(head) + whole])
 
+    @contextmanager
+    def _complaining(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"the checkpoint {str(self.path)!r} cannot be {what} ({error.strerror or error})"
+            raise fail("Journal", what, "free space, or give another file") from None
+
     def kept(self, level: float, function: Function) -> Function:
         """The function, which looks into the journal first; ``level`` tells apart what is evaluated on other rows."""
 
@@ -88,7 +100,7 @@ class Journal:
                 value, gradient = self.known[key]
                 return value, gradient.copy()
             value, gradient = function(theta)
-            with open(self.path, "ab") as file:
+            with self._complaining("written to"), open(self.path, "ab") as file:
                 file.write(key + np.concatenate([[value], gradient]).tobytes())
             self.known[key] = (float(value), np.array(gradient))
             return value, gradient
