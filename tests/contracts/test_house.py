@@ -209,6 +209,7 @@ ORDER = [
     "export.kernels",
     "export.parts",
     "export",
+    "estimators.options",
     "estimators.cells",
     "estimators.column",
     "estimators.frames",

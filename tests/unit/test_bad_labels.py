@@ -110,7 +110,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "two columns": (np.column_stack([TWO, TWO]), r"GPClassifier: y has shape \(24, 2\) but X has 24 rows; give one label"),
     "one hot": (np.eye(3)[np.arange(24) % 3], r"GPClassifier: y has shape \(24, 3\)"),
     "a frame": (pd.DataFrame({"a": TWO, "b": TWO}), r"GPClassifier: y has shape \(24, 2\)"),
-    "no dimension": ("yes", r"GPClassifier: y has shape \(\) but X has 24 rows"),
+    "no dimension": ("yes", "GPClassifier: y is of type str; give an array or a list"),
 }
 
 

@@ -9,6 +9,7 @@ import re
 import zipfile
 from typing import Any
 
+from covary._checks import is_missing
 from covary.cli.doors import BadData, BadUsage
 
 ROWS, COLUMNS, LETTERS = 1_048_576, 16_384, 32_767  # of a sheet, and of a cell
@@ -62,8 +63,6 @@ def _checked(value: Any, name: str, row: int) -> Any:
 
 def _plain(value: Any) -> Any:
     """A value as a sheet knows it: a number, a date, true or false, text, or nothing; text where it would be rounded."""
-    from covary.estimators.cells import is_missing
-
     if is_missing(value):
         return None
     if hasattr(value, "item"):  # NumPy

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
@@ -25,6 +24,7 @@ from covary.estimators.assessed import Assessed, warnings_of
 from covary.estimators.cells import CATEGORY, DATE
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
 from covary.estimators.method import NAMES, Choice, choose
+from covary.estimators.options import check_options, random_of
 from covary.estimators.summary import Summary
 from covary.estimators.tables import Reader, read_source, whole
 from covary.executors import as_executor
@@ -97,6 +97,7 @@ class GPEstimator(Assessed, BaseEstimator):
             self.target_names_ = [y.name]
 
     def _check_method(self) -> None:
+        check_options(self)
         if not isinstance(self.method, AbstractGram) and self.method not in NAMES:
             known = ", ".join(map(repr, NAMES))
             raise fail(self._who, f"method is {self.method!r}", f"choose one of {known}, or give a gram from covary.gram")
@@ -187,7 +188,7 @@ class GPEstimator(Assessed, BaseEstimator):
         self.inference_ = inference = choice.inference
         model: Any = start
         if Packing(start).size:
-            seed = int(check_random_state(self.random_state).randint(2**31))
+            seed = int(random_of(self._who, self.random_state).randint(2**31))
             self.learned_ = learn(
                 start,
                 data,
@@ -232,7 +233,7 @@ class GPEstimator(Assessed, BaseEstimator):
         if found is None:
             return whole(X, y)
         self._reader = found
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = int(random_of(self._who, self.random_state).randint(2**31))
         return found.sample([name for name in X.names if name != y], seed, self.missing)
 
     def _from_disk(self, inference: AbstractInference) -> Choice:
