@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from decimal import Decimal
+from numbers import Integral, Number
 from typing import Any
 
 import numpy as np
@@ -25,6 +30,10 @@ class WrongArguments(CovaryError, TypeError):
     """A constructor was given arguments it does not take, or a class where an object is needed."""
 
 
+class NotNumbers(CovaryError, TypeError):
+    """Entries that no number can be made of; a TypeError too, as ``float`` raises."""
+
+
 def fail(who: str, what: str, do: str, kind: type[CovaryError] = CovaryError) -> CovaryError:
     """The one shape of a message: ``who: what; do.``, or a question in the place of what to do."""
     return kind(f"{who}: {what}; {do}{'' if do.endswith('?') else '.'}")
@@ -37,21 +46,149 @@ def check_object(who: str, name: str, value: Any) -> None:
 
 
 def shown(value: Any, most: int = 60) -> str:
-    """A value as an error message shows it: short, on one line."""
+    """A value as Python writes it, for a message: on one line, cut where it is long."""
     if (isinstance(value, np.ndarray) and value.size > 4) or (hasattr(value, "columns") and hasattr(value, "shape")):
         return f"a table or array of shape {np.shape(value)}"
-    text = " ".join(repr(value).split())
+    try:
+        text = repr(_cut(value, most - 2)) if isinstance(value, str) else _cut(repr(value), most)
+    except Exception:  # whole numbers of thousands of digits, objects that do not print
+        text = f"a {type(value).__name__}"
+    return text
+
+
+def _cut(text: str, most: int = 40) -> str:
+    text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+# arrays ----------------------------------------------------------------------------------------------------------------
+def as_array(who: str, name: str, value: Any) -> np.ndarray:
+    """What was given as an array of whatever kind, masked entries as missing ones; what is no array is refused."""
+    if hasattr(value, "tocsr") and hasattr(value, "toarray"):
+        raise fail(who, f"{name} is sparse", f"give a dense array: {name}.toarray()")
+    if isinstance(value, Iterator):
+        raise fail(who, f"{name} is a {type(value).__name__}, which can be read only once", "give a list or an array")
+    rows = isinstance(value, list | tuple) and any(np.ma.isMaskedArray(row) for row in value)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a masked entry in a list becomes NaN, which is what is wanted
+            array = np.ma.asarray(value) if rows or np.ma.isMaskedArray(value) else np.asarray(value)
+    except Exception as error:
+        raise fail(who, *_not_an_array(name, value, error)) from None
+    if np.ma.isMaskedArray(array):
+        array = _unmasked(array)
+    if array.ndim == 0 and array.dtype.kind in "OSU" and not isinstance(value, Number):
+        raise fail(who, f"{name} is of type {type(value).__name__}", "give an array or a list")
+    return array
+
+
+def _unmasked(array: Any) -> np.ndarray:
+    """A masked array with NaN, NaT or None where it is masked."""
+    if not np.ma.getmaskarray(array).any():
+        return np.asarray(array.data)
+    kind = array.dtype.kind
+    if kind in "mM":
+        return array.filled(np.array("NaT", array.dtype))
+    if kind in "fciub":
+        return (array if kind in "fc" else array.astype(np.float64)).filled(np.nan)
+    return array.astype(object).filled(None)
+
+
+def _not_an_array(name: str, value: Any, error: Exception) -> tuple[str, str]:
+    """Why nothing could be made of it."""
+    if isinstance(value, list | tuple) and value:
+        lengths = [len(row) if isinstance(row, list | tuple) else len(np.atleast_1d(row)) for row in map(_bare, value)]
+        row = next((i for i, n in enumerate(lengths) if n != lengths[0]), None)
+        if row is not None:
+            what = f"row {row} of {name} has {counted(lengths[row], 'entry', 'entries')} but row 0 has {lengths[0]}"
+            return what, "give rows of one length"
+        return f"{name} holds lists or arrays among its entries", "give numbers"
+    return f"{name} cannot be made an array ({type(error).__name__}: {_cut(str(error))})", "give an array or a list"
+
+
+def _bare(row: Any) -> Any:
+    """A row whose length can be told; an entry otherwise."""
+    return row if isinstance(row, list | tuple | np.ndarray) else 0.0
+
+
+ENCODE = "encode it as numbers, or leave it out"
+
+
+def as_numbers(who: str, name: str, value: Any, do: str = ENCODE) -> np.ndarray:
+    """An array of floats, NaN where an entry is missing; float32 is kept, everything else becomes float64.
+
+    ``do`` is the advice where an entry is text, or another thing that is no number.
+    """
+    array = as_array(who, name, value)
+    kind = array.dtype.kind
+    if array.dtype == np.float32:
+        return array
+    if kind in "fiub":
+        with np.errstate(over="ignore"):
+            return array.astype(np.float64)
+    if kind == "c":
+        raise fail(who, f"{name} holds complex numbers", "Complex data not supported: give real and imaginary part apart")
+    if kind in "mM":
+        what = "dates" if kind == "M" else "durations"
+        raise fail(who, f"{name} holds {what}", "turn them into numbers, such as days since the first")
+    if kind not in "OSU":
+        what = "has named fields" if array.dtype.names else f"has type {array.dtype}"
+        raise fail(who, f"{name} {what}", "give numbers, or a pandas table")
+    return _parsed(who, name, array, do)
+
+
+def _parsed(who: str, name: str, array: np.ndarray, do: str) -> np.ndarray:
+    """Numbers from text or objects; the first entry that is none is named."""
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return array.astype(np.float64)
+    array, out = array.astype(object), np.empty(array.shape)
+    for place in np.ndindex(array.shape):
+        where = f"row {place[0]}" if place else "once"
+        where += f", column {place[1]}" if len(place) == 2 else ""
+        out[place] = as_float(who, name, array[place], where, do)
+    return out
+
+
+def as_float(who: str, name: str, item: Any, where: str, do: str = ENCODE) -> float:
+    """An object as a number, NaN where it stands for a gap; a sentence with its place where it is none."""
+    if is_missing(item):
+        return float("nan")
+    try:
+        return float(item)
+    except OverflowError:
+        raise fail(who, f"{name} holds a number too large for double precision at {where}", "rescale it") from None
+    except Exception as error:
+        text = isinstance(item, str | bytes)
+        kind = "text" if text else type(item).__name__
+        if text or isinstance(error, ValueError):
+            raise fail(who, f"{name} holds {kind} ({_quoted(item)} at {where})", do) from None
+        what = f"{name} holds {kind} ({_quoted(item)} at {where}), but an argument must be a string or a number"
+        raise NotNumbers(f"{who}: {what}; {do}.") from None
+
+
+def _quoted(item: Any) -> str:
+    """An entry in quotes, cut where it is long."""
+    try:
+        return repr(_cut(str(item)))
+    except Exception:  # an object that does not print
+        return f"a {type(item).__name__}"
+
+
+def is_missing(item: Any) -> bool:
+    """Whether an object stands for a gap."""
+    if item is None or type(item).__name__ in ("NAType", "NaTType", "MaskedConstant"):
+        return True
+    if isinstance(item, Decimal):
+        return item.is_nan()
+    if isinstance(item, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(item))
+    return isinstance(item, float | np.floating) and bool(item != item)
 
 
 def check_matrix(who: str, name: str, value: Any) -> np.ndarray:
     """A finite (n, d) array of floats with n ≥ 1 and d ≥ 1; float32 is kept, everything else becomes float64."""
-    try:
-        array = np.asarray(value)
-        if array.dtype != np.float32:
-            array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise fail(who, f"{name} holds entries that are not numbers", "encode text and categories as numbers first") from None
+    array = as_numbers(who, name, value)
     if array.ndim == 1:
         raise fail(
             who,
@@ -67,17 +204,16 @@ def check_matrix(who: str, name: str, value: Any) -> np.ndarray:
             "give at least one of each",
         )
     check_finite(who, name, array)
+    largest = float(np.sqrt(np.finfo(array.dtype).max)) / 1e4  # so that squares and their sums stay finite
+    if np.abs(array).max() > largest:
+        row, column = (int(i) for i in np.argwhere(np.abs(array) > largest)[0])
+        raise fail(who, f"{name} is {array[row, column]:g} at row {row}, column {column}", "rescale it")
     return array
 
 
 def check_vector(who: str, name: str, value: Any, length: int | None = None) -> np.ndarray:
     """A finite vector of floats, of the given length if one is given."""
-    try:
-        array = np.asarray(value)
-        if array.dtype != np.float32:
-            array = array.astype(np.float64)
-    except (TypeError, ValueError):
-        raise fail(who, f"{name} holds entries that are not numbers", "encode it as numbers first") from None
+    array = as_numbers(who, name, value)
     if array.ndim != 1:
         raise fail(who, f"{name} has shape {array.shape}", "give one number per row")
     if length is not None and array.shape[0] != length:
@@ -105,8 +241,15 @@ def check_finite(who: str, name: str, array: np.ndarray) -> None:
 
 def check_positive(who: str, name: str, value: Any, *, zero: bool = False) -> None:
     """Refuse numbers that are not positive (or not ≥ 0 where zero is allowed)."""
-    array = np.asarray(value)
+    array = as_numbers(who, name, value)
     ok = np.isfinite(array) & ((array >= 0) if zero else (array > 0))
     if not ok.all():
         bound = "zero or more" if zero else "positive"
         raise fail(who, f"{name} is {array[~ok].ravel()[0] if array.ndim else array}", f"give {bound}, finite numbers")
+
+
+def check_count(who: str, name: str, value: Any, *, least: int = 0, most: int = 2**31) -> int:
+    """A whole number within limits."""
+    if not isinstance(value, Integral) or isinstance(value, bool | np.bool_) or not least <= value <= most:
+        raise fail(who, f"{name} is {shown(value)}", f"give a whole number from {least} to {most:,}")
+    return int(value)

@@ -1,77 +1,267 @@
-"""Files are written whole or not at all: beside the target under another name, then renamed over it."""
+"""Files are written whole or not at all: beside the target under another name, then renamed over it.
+
+A link is followed, as ordinary tools do: what it points to is replaced, and the link stays. Devices, FIFOs and open
+descriptors (``/dev/stdout``, ``/dev/fd/3``) are never replaced: where a stream makes sense they are written to.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import shutil
+import socket
+import stat
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
-from covary._checks import fail
+from covary._checks import CovaryError, fail
+
+LONGEST = 255  # bytes of a name on common file systems
+IN_MEMORY = 2**26  # bytes for a stream that are held in memory until all of them are there
+ELSEWHERE = "choose a place you may write to"
+
+
+class Place(NamedTuple):
+    """Where something is to be written: the file behind all links, or a stream that is there already."""
+
+    target: Path
+    old: os.stat_result | None = None  # of the file that will be replaced
+    stream: bool = False
+    descriptor: int | None = None  # one of this process: /dev/stdout
+
+
+class Unfit(NamedTuple):
+    """Why nothing can be written at a place, and what to do."""
+
+    what: str
+    do: str
+
+
+def where(path: Any, *, stream: bool = True) -> Place | Unfit:
+    """The place a name stands for, found out without opening anything.
+
+    Parameters
+    ----------
+    path
+        The name: text, bytes or a path.
+    stream
+        Whether what is written may go to a FIFO or a character device, where it cannot be read back.
+    """
+    try:
+        name = os.fsdecode(path)
+    except TypeError:
+        return Unfit(f"the name is of type {type(path).__name__}", "give the name of a file as text or a path")
+    shown = repr(name if len(name) <= LONGEST else f"{name[:60]}...{name[-60:]}")
+    if not name or "\0" in name:
+        return Unfit(f"the name {shown} {'holds a NUL character' if name else 'is empty'}", "give the name of a file")
+    try:
+        found, descriptor = _followed(name)
+        old = _stat(found) if descriptor is None else os.fstat(descriptor)
+        if descriptor is not None or (old is not None and _flows(old)):
+            if stream:
+                return Place(found, None, True, descriptor)
+            return Unfit(f"{shown} is a device or a pipe, which cannot be read back", "give the name of a file")
+        if old is not None and stat.S_ISDIR(old.st_mode):
+            return Unfit(f"{shown} is a folder", "give the name of a file")
+        if old is not None and not stat.S_ISREG(old.st_mode):
+            return Unfit(f"{shown} is no file but a socket or a disk", "give the name of a file")
+        if old is not None and not os.access(found, os.W_OK):
+            return Unfit(f"{shown} is read-only", "allow writing to it, or write elsewhere")
+        folder = _stat(found.parent)
+        if folder is None or not stat.S_ISDIR(folder.st_mode) or name.endswith(os.sep):
+            given = name.rstrip(os.sep) if name.endswith(os.sep) else os.path.dirname(name) or os.curdir
+            lacking = given if os.path.realpath(given) in (str(found), str(found.parent)) else str(found.parent)
+            lacking = lacking if len(lacking) <= LONGEST else f"{lacking[:60]}..."
+            return Unfit(f"the folder {lacking!r} does not exist", "create it, or write elsewhere")
+    except OSError as error:
+        return Unfit(f"{shown} cannot be written ({error.strerror or error})", ELSEWHERE)
+    return Place(found, old)
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str], who: str = "write") -> Iterator[IO[bytes]]:
+def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterator[IO[bytes]]:
     """A binary file to write to, which takes the place of ``path`` only when the block ends without an error.
 
-    A reader, or whoever comes after a crash, sees the old file or the new one and never a part of one. What a killed
-    writer left behind is removed by the next one.
+    A reader, or whoever comes after a crash, sees the old file or the new one and never a part of one. Until then the new
+    one has no wider permissions than it will have in the end. What a killed writer of this machine left behind is removed
+    by the next one. With ``stream``, FIFOs and devices are written to once all is ready.
     """
-    target = Path(path)
-    if target.is_dir():
-        raise fail(who, f"{str(target)!r} is a folder", "give the name of a file")
-    if not target.parent.is_dir():
-        raise fail(who, f"the folder {str(target.parent)!r} does not exist", "create it, or write elsewhere")
-    if target.is_symlink():  # what the link points to is replaced, not the link
-        target = target.resolve()
-    _clear(target)
-    part = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    place = where(path, stream=stream)
+    if isinstance(place, Unfit):
+        raise fail(who, *place)
     try:
-        handle = open(part, "xb")  # noqa: SIM115
+        with _streamed(place) if place.stream else _renamed(place, who) as handle:
+            yield handle
+    except CovaryError:
+        raise
     except OSError as error:
-        raise fail(who, f"{str(target)!r} cannot be written ({error.strerror})", "choose a place you may write to") from None
+        what = f"{os.fsdecode(path)!r} was not written ({error.strerror or error})"
+        raise fail(who, what, "free space or write elsewhere") from None
+
+
+def make_folder(path: Any, who: str, *, parents: bool = True) -> Path:
+    """A folder, made (with those above it) if it is not there."""
+    try:
+        folder = Path(os.fsdecode(path))
+        folder.mkdir(parents=parents, exist_ok=True)
+        return folder
+    except FileExistsError:
+        raise fail(who, f"{str(path)!r} is a file", "give the name of a folder") from None
+    except (OSError, ValueError, TypeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise fail(who, f"the folder {str(path)!r} cannot be made ({reason})", "choose another place") from None
+
+
+# a file ------------------------------------------------------------------------------------------------------------
+@contextmanager
+def _renamed(place: Place, who: str) -> Iterator[IO[bytes]]:
+    target = place.target
+    clear_parts(target.parent, _prefix(target))
+    part = target.with_name(f"{_prefix(target)}{_host()}.{os.getpid()}-{_start(os.getpid()) or 0}.{os.urandom(4).hex()}.part")
+    try:
+        handle = _made(part, place.old)
+    except OSError as error:
+        raise fail(who, f"{str(target)!r} cannot be written ({error.strerror})", ELSEWHERE) from None
     try:
         with handle:
             yield handle
             handle.flush()
             os.fsync(handle.fileno())
-        if target.exists():
-            with suppress(OSError):
-                os.chmod(part, target.stat().st_mode & 0o777)
         os.replace(part, target)
-    except BaseException as error:
+    except BaseException:
         with suppress(OSError):
             part.unlink()
-        if isinstance(error, OSError):
-            raise fail(
-                who, f"{str(target)!r} was not written ({error.strerror or error})", "free space or write elsewhere"
-            ) from None
         raise
     _sync_folder(target.parent)
 
 
-def _clear(target: Path) -> None:
-    """Remove parts left behind by writers of this file that are no longer alive."""
-    pattern = re.compile(re.escape(f".{target.name}.") + r"(\d+)-[0-9a-f]{8}\.part")
+def _made(part: Path, old: os.stat_result | None) -> IO[bytes]:
+    """A new file with the owner and the permissions of the one it will replace, or the usual ones."""
+    if old is None:
+        return open(part, "xb")
+    handle = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, old.st_mode & 0o700), "wb")
+    with suppress(OSError, AttributeError):
+        os.fchown(handle.fileno(), old.st_uid, old.st_gid)
+    mode = stat.S_IMODE(old.st_mode) & 0o777
+    if os.fstat(handle.fileno()).st_gid != old.st_gid:  # another group: it may do what everybody may
+        mode = (mode & 0o707) | ((mode & 0o007) << 3)
     with suppress(OSError):
-        for name in os.listdir(target.parent):
+        os.chmod(part, mode)
+    return handle
+
+
+# a stream ----------------------------------------------------------------------------------------------------------
+@contextmanager
+def _streamed(place: Place) -> Iterator[IO[bytes]]:
+    """What is written is held until all of it is there, and then sent."""
+    with tempfile.SpooledTemporaryFile(IN_MEMORY) as held:
+        yield held  # type: ignore[misc]
+        held.seek(0)
+        for known in (sys.stdout, sys.stderr):  # what was said before comes before
+            with suppress(AttributeError, ValueError, OSError):
+                known.flush()
+        source = place.target if place.descriptor is None else os.dup(place.descriptor)
+        with open(source, "wb", buffering=0) as out:
+            shutil.copyfileobj(held, _Patient(out))
+
+
+class _Patient:
+    """A raw file that is written to until every byte is taken."""
+
+    def __init__(self, raw: Any) -> None:
+        self.raw = raw
+
+    def write(self, data: bytes) -> int:
+        rest = memoryview(data)
+        while len(rest):
+            rest = rest[self.raw.write(rest) or 0 :]
+        return len(data)
+
+
+# names -------------------------------------------------------------------------------------------------------------
+def _followed(name: str) -> tuple[Path, int | None]:
+    """The file behind all links, and the descriptor where it is an open one of this process."""
+    while True:
+        place = os.path.join(os.path.realpath(os.path.dirname(name) or "."), os.path.basename(name.rstrip(os.sep)))
+        found = re.fullmatch(rf"(?:/proc/{os.getpid()}(?:/task/\d+)?|/dev)/fd/(\d+)", place)
+        if found:
+            return Path(place), int(found[1])
+        behind = _stat(Path(place))  # raises if the links make a circle
+        if behind is not None and _flows(behind):
+            return Path(place), None
+        try:
+            name = os.path.join(os.path.dirname(place), os.readlink(place))
+        except OSError:  # no link
+            return Path(place), None
+
+
+def _flows(about: os.stat_result) -> bool:
+    """Whether it is a FIFO or a character device."""
+    return stat.S_ISFIFO(about.st_mode) or stat.S_ISCHR(about.st_mode)
+
+
+def _stat(path: Path) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _prefix(target: Path) -> str:
+    """How the names of parts of a file begin; a long name is cut."""
+    name = os.fsencode(target.name)
+    if len(name) > LONGEST - 80:
+        return f".{hashlib.sha256(name).hexdigest()[:32]}."
+    return f".{target.name}."
+
+
+# who is writing ----------------------------------------------------------------------------------------------------
+def clear_parts(folder: Path, prefix: str = "") -> None:
+    """Remove parts of files left behind by writers that ran here and no longer do; other machines' are theirs."""
+    pattern = re.compile(re.escape(prefix) + r".*" + re.escape(f"{_host()}.") + r"(\d+)-(\d+)\.[0-9a-f]{8}\.part")
+    with suppress(OSError):
+        for name in os.listdir(folder):
             found = pattern.fullmatch(name)
-            if found and not alive(int(found[1])):
+            if found and not alive(int(found[1]), int(found[2])):
                 with suppress(OSError):
-                    (target.parent / name).unlink()
+                    (folder / name).unlink()
 
 
-def alive(pid: int) -> bool:
-    """Whether there is a process of this number."""
+@cache
+def _host() -> str:
+    """What tells this machine, or this container with processes of its own, from others that share a disk with it."""
+    about = [socket.gethostname()]
+    with suppress(OSError):
+        about.append(os.readlink("/proc/self/ns/pid"))
+    with suppress(OSError):
+        about.append(Path("/etc/machine-id").read_text().strip())
+    return hashlib.sha256("\n".join(about).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def alive(pid: int, start: int | None = None) -> bool:
+    """Whether there is a process of this number, if told when it started that very one."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:  # somebody else's process
-        return True
-    return True
+        pass
+    now = _start(pid)
+    return now is None or start == 0 or now == start
+
+
+def _start(pid: int) -> int | None:
+    """When a process started, in ticks since the machine did; None where that is not told."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _sync_folder(folder: Path) -> None:

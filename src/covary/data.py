@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from covary._arguments import explained
-from covary._checks import check_finite, check_matrix, check_positive, check_vector, fail
+from covary._checks import as_numbers, check_finite, check_matrix, check_positive, check_vector, fail
 from covary._words import counted
 
 
@@ -94,9 +94,7 @@ class Data:
     def __init__(self, X: Any, y: Any, noise_variance: Any = None, weight: Any = None, scatter: Any = None) -> None:
         inputs = as_inputs(X, "Data")
         n = inputs.rows
-        y = np.asarray(y)
-        if y.dtype.kind not in "fiub":
-            raise fail("Data", f"y has type {y.dtype}", "give numbers (encode classes as 0, 1, 2, ...)")
+        y = as_numbers("Data", "y", y)
         if y.shape[:1] != (n,) or y.ndim > 2:
             raise fail(
                 "Data", f"y has shape {y.shape} but X has {counted(n, 'row')}", "give one entry (or one row) of y per row of X"

@@ -127,7 +127,7 @@ def write(path: str | os.PathLike[str], kind: str, record: Mapping[str, Any], ar
         raise fail(
             "save", f"the description of the model takes {len(text)} bytes", f"use fewer columns (under {MOST_PAGE} bytes)"
         )
-    with whole_file(path, "save") as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
+    with whole_file(path, "save", stream=True) as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_member(PAGE), text)
         for name, array in arrays.items():
             with archive.open(_member(f"{FOLDER}{name}.npy"), "w", force_zip64=True) as member:

@@ -17,7 +17,7 @@ import numpy as np
 from jax.core import Tracer
 from scipy.linalg import solve_triangular
 
-from covary._checks import CovaryError, fail
+from covary._checks import CovaryError, as_numbers, fail, shown
 from covary._module import CONVERT, HELD, STATIC, Mark, Marked, Module
 
 
@@ -230,7 +230,10 @@ def select(who: str, patterns: str | Iterable[str], paths: Iterable[str]) -> lis
     """The paths that fit any of the patterns; a pattern that fits none is an error that lists what there is."""
     paths = list(paths)
     chosen: list[str] = []
-    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+    given = [patterns] if isinstance(patterns, str) or not isinstance(patterns, Iterable) else [*patterns]
+    if not all(isinstance(pattern, str) for pattern in given):
+        raise fail(who, f"the paths of parameters are {shown(patterns)}", "give text, or a list of texts")
+    for pattern in given:
         hit = [p for p in paths if matches(pattern, p)]
         if not hit:
             raise fail(who, f"no parameter is called {pattern!r}", f"choose from {', '.join(paths) or 'none'}")
@@ -265,11 +268,13 @@ def bound(module: Any, bounds: Mapping[str, tuple[float, float]]) -> Any:
     """A copy in which parameters are kept inside bounds given by path."""
     paths = parameters(module)
     box: dict[str, tuple[float, float]] = {}
+    if not isinstance(bounds, Mapping):
+        raise fail("parameters.bound", f"the bounds are {shown(bounds)}", "give pairs of numbers by path")
     for pattern, pair in bounds.items():
-        try:
-            lower, upper = (float(b) for b in pair)
-        except (TypeError, ValueError):
-            raise fail("parameters.bound", f"the bounds of {pattern!r} are {pair!r}", "give (lower, upper)") from None
+        ends = as_numbers("parameters.bound", f"the pair of {pattern!r}", pair)
+        if ends.shape != (2,):
+            raise fail("parameters.bound", f"the bounds of {pattern!r} are {shown(pair)}", "give two numbers")
+        lower, upper = ends.tolist()
         if not lower < upper:
             raise fail("parameters.bound", f"the bounds of {pattern!r} are {lower} and {upper}", "give lower < upper")
         box |= dict.fromkeys(select("parameters.bound", pattern, paths), (lower, upper))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import NotPositiveDefinite, check_positive, fail
+from covary._checks import NotPositiveDefinite, as_numbers, check_positive, fail
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
@@ -160,7 +160,7 @@ class Posterior:
         who, name = "Posterior.predict", type(self.model.likelihood).__name__
         if not self.model.likelihood.sized:
             raise fail(who, f"size is given but {name} observations have none", "leave it out")
-        size = np.asarray(size, np.float64)
+        size = as_numbers(who, "size", size).astype(np.float64)
         if size.shape not in ((), (rows,)):
             raise fail(who, f"size has shape {size.shape} but X has {counted(rows, 'row')}", "give one number, or one per row")
         check_positive(who, "size", size)

@@ -151,7 +151,9 @@ def posterior_case(t: Table, u: Units, inference: Any, gram: Any, kernel: str = 
     assert settled[0] == settled[1], f"status {two.status!r} instead of {one.status!r}"
     compare(stated(two, t.new), stated(one, t.new), u, t, FIXED if settled[0] else LEARNED)
     moved, expected = two.log_evidence - one.log_evidence, -len(t.y) * np.log(abs(u.a))
-    assert abs(moved - expected) < 1e-6 * (1 + abs(one.log_evidence) + abs(expected)), f"log evidence off by {moved - expected:.1e}"
+    assert abs(moved - expected) < 1e-6 * (1 + abs(one.log_evidence) + abs(expected)), (
+        f"log evidence off by {moved - expected:.1e}"
+    )
     density = one.predict(t.new).y.log_prob(t.observed) - np.log(abs(u.a))
     found = two.predict(t.new).y.log_prob(u(t.observed))
     assert np.abs(found - density).max() < 1e-5, f"log density off by {np.abs(found - density).max():.1e}"

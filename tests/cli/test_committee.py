@@ -439,7 +439,7 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
             "--scheduler: no scheduler answers at tcp://127.0.0.1:9",
         ),
         (["t.csv", "-t", "y", "--folder", "r"], 2, "--folder is for rows that stay in Parquet files"),
-        (["t.parquet", "-t", "y", "--folder", "t.csv"], 2, "which is a file"),
+        (["t.parquet", "-t", "y", "--folder", "t.csv"], 2, "is a file"),
         (["t.parquet", "-t", "y", "--folder", "no/where"], 2, "cannot be made"),
         (
             ["t.parquet", "-t", "y", "--folder", "r", "--weight-column", "b"],

@@ -49,7 +49,7 @@ def test_json_several_targets_and_no_error_bars(call: Call, tmp_path: Path, fitt
 
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path, fitted: Path) -> None:
     assert "ends in .py" in error(call("export", fitted / "one.covary", "predictor.txt"), 2)
-    assert "the file to write is 'no/p.py', but the folder" in error(call("export", fitted / "one.covary", "no/p.py"), 2)
+    assert "the file to write: the folder 'no' does not exist" in error(call("export", fitted / "one.covary", "no/p.py"), 2)
     assert "there is no file" in error(call("export", "none.covary", "p.py"), 4)
     counts: Any = covary.GPRegressor(likelihood="poisson", fixed=("*",)).fit(np.arange(20.0)[:, None], np.arange(20) % 5)
     counts.save(tmp_path / "counts.covary")

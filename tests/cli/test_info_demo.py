@@ -178,7 +178,7 @@ def test_demo(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, month
     check = call("predict", "here/co2.covary", "here/co2.csv", "--out", "check.csv")
     assert "co2_ppm: R² 0.9" in check.stderr or "co2_ppm: R² 1" in check.stderr
     (tmp_path / "file").write_text("")
-    assert "'file', which is a file" in error(call("demo", "--out", "file"), 2)
+    assert "'file' is a file" in error(call("demo", "--out", "file"), 2)
 
 
 def test_help_and_version(call: Call) -> None:

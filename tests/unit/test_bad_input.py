@@ -62,7 +62,7 @@ REFUSED = {
     "no rows": (np.empty((0, 3)), [], r"0 sample\(s\)"),
     "no columns": (np.empty((20, 0)), Y, r"0 feature\(s\)"),
     "one dimension": (X[:, 0], Y, "Reshape your data"),
-    "three dimensions": (X[None], Y[None], "dim 3"),
+    "three dimensions": (X[None], Y[None], "X has 3 dimensions"),
     "fewer targets": (X, Y[:19], r"y has shape \(19,\) but X has 20 rows"),
     "no targets": (X, None, "the target y is None"),
     "targets of three dimensions": (X, Y[:, None, None], r"y has shape \(20, 1, 1\)"),

@@ -264,14 +264,6 @@ def test_an_old_file_stays_if_the_new_one_fails(plain: GPRegressor, tmp_path: Pa
     assert os.listdir(tmp_path) == ["m.covary"]
 
 
-def test_parts_left_by_a_killed_writer_are_removed(plain: GPRegressor, tmp_path: Path) -> None:
-    dead, alive = tmp_path / ".m.covary.4194303999-0123abcd.part", tmp_path / f".m.covary.{os.getpid()}-0123abcd.part"
-    dead.touch()
-    alive.touch()
-    plain.save(tmp_path / "m.covary")
-    assert sorted(os.listdir(tmp_path)) == sorted([alive.name, "m.covary"])
-
-
 # hostile files --------------------------------------------------------------------------------------------------
 
 

@@ -461,7 +461,7 @@ def test_a_folder_that_cannot_be_is_said_before_the_search_begins(
 
     monkeypatch.setattr(settings, "start_on_sample", search)
     (tmp_path / "file").touch()
-    with pytest.raises(CovaryError, match="for sorted rows cannot be made"):
+    with pytest.raises(CovaryError, match="cannot be made"):
         fitted(table, tmp_path / "file" / "rows")
     monkeypatch.setattr("os.access", lambda *_: False)  # a worker that may not write there
     with pytest.raises(CovaryError, match=r"cannot be written to from .*; give a folder on a disk that all workers share"):

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from covary.cli.doors import BadUsage
 from covary.cli.facts import spoken
-from covary.cli.output import table_bytes, write_bytes
+from covary.cli.output import new_folder, table_bytes, write_bytes
 from covary.cli.progress import bar, learning
 
 KERNEL = (
@@ -36,9 +35,7 @@ def run_demo(out: Path, *, say: Callable[[str], Any] = print, quiet: bool = Fals
     from covary.datasets import load_co2
     from covary.estimators.regressor import GPRegressor
 
-    if out.exists() and not out.is_dir():
-        raise BadUsage(f"--out is {str(out)!r}, which is a file; give a folder.")
-    out.mkdir(parents=True, exist_ok=True)
+    new_folder(out, "--out")
     co2 = load_co2()
     began = time.perf_counter()
     with bar(quiet=quiet) as shown:

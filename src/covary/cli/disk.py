@@ -14,6 +14,7 @@ from covary._words import counted
 from covary.cli.columns import Roles, choose, numbers
 from covary.cli.crew import Crew
 from covary.cli.doors import BadData, BadUsage, sentence
+from covary.cli.output import new_folder
 from covary.cli.tables import Table, is_parquet, open_parquet
 from covary.cli.targets import Asked, Target, label_columns, recognise
 
@@ -105,12 +106,7 @@ def room(given: str | None, model: str) -> Iterator[str]:
     before = _file(model)
     folder = Path(f"{model}.rows" if given is None else given)
     new = not folder.exists()
-    if folder.exists() and not folder.is_dir():
-        raise BadUsage(f"--folder is {str(folder)!r}, which is a file; give the name of a folder.")
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise BadUsage(f"--folder is {str(folder)!r}, which cannot be made ({error.strerror}); choose another place.") from None
+    new_folder(folder, "--folder", parents=False)
     try:
         yield str(folder)
     except BaseException:

@@ -10,14 +10,14 @@ from covary.cli.doors import BadModel, BadUsage, Run, sentence
 from covary.cli.fitting import enable_cache
 from covary.cli.info import size
 from covary.cli.model_file import load_model
-from covary.cli.output import check_place, write_json
+from covary.cli.output import check_place, is_stream, write_json
 
 
 def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quiet: bool) -> None:
     """Write the predictor, and say how close it is to the model."""
     from covary.export import export_model
 
-    if Path(out).suffix != ".py":
+    if Path(out).suffix != ".py" and not is_stream(out):
         raise BadUsage(f"the file to write is {out!r}; give a name that ends in .py.")
     check_place(out, model, option="the file to write")
     enable_cache()
@@ -29,9 +29,10 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
     except CovaryError as error:
         raise BadModel(sentence(error)) from None
     run.written.append(out)
+    length = None if is_stream(out) else Path(out).stat().st_size
     if as_json:
-        write_json({"model": model, "written": out, "bytes": Path(out).stat().st_size, "deviation": off})
-    elif not quiet:
+        write_json({"model": model, "written": out, "bytes": length, "deviation": off})
+    elif not quiet and length is not None:
         near = ", ".join(f"{name} within {value:.0e}" for name, value in off.items())
-        print(f"wrote {out} ({size(Path(out).stat().st_size)}): {near} of the model's")
+        print(f"wrote {out} ({size(length)}): {near} of the model's")
         print(f"now try: python {shlex.quote(out)} new.csv predictions.csv")

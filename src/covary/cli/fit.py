@@ -17,7 +17,7 @@ from covary.cli.crew import Crew
 from covary.cli.doors import BadUsage, Run
 from covary.cli.fitting import in_memory, on_disk
 from covary.cli.model_file import save_model, versions
-from covary.cli.output import check_place, check_table_place, console, write_json
+from covary.cli.output import check_place, check_table_place, console, is_stream, write_json
 from covary.cli.progress import bar
 from covary.cli.report import check_page, write_page
 from covary.cli.rows import open_words, predict_open
@@ -114,7 +114,7 @@ def run_fit(
             "versions": versions(),
         }
         progress.stage(f"writing {path}")
-        replaced = Path(path).exists()
+        replaced = Path(path).exists() and not is_stream(path)
         save_model(estimator, path, made)
         run.written.append(path)
         if source is not None and crew.folder is None:

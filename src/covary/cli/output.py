@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covary._checks import CovaryError
-from covary._write import whole_file
+from covary._write import Place, Unfit, make_folder, where, whole_file
 from covary.cli.doors import BadUsage, sentence
-from covary.cli.tables import FORMATS, Frame, table_suffix
+from covary.cli.sheets import sheet_bytes
+from covary.cli.tables import DELIMITERS, FORMATS, Frame, table_suffix
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,18 +29,16 @@ def console(*, stderr: bool = False) -> Console:
 
 def check_place(path: str, source: str | None = None, *, option: str = "--out") -> None:
     """Refuse a file that could not be written, before any work is done."""
-    target = Path(path)
-    if not path or target.is_dir():
-        raise BadUsage(f"{option} is {path!r}, which is a folder; give the name of a file.")
-    if not target.parent.is_dir():
-        raise BadUsage(f"{option} is {path!r}, but the folder {str(target.parent)!r} does not exist; create it first.")
-    if source is not None and target.exists() and Path(source).exists() and target.samefile(source):
+    found = where(path)
+    if isinstance(found, Unfit):
+        raise BadUsage(f"{option}: {found.what}; {found.do}.")
+    if source is not None and found.old is not None and Path(source).exists() and found.target.samefile(source):
         raise BadUsage(f"{option} is {path!r}, which is also what is read; write to another file.")
 
 
 def check_table_place(path: str, source: str | None = None, *, option: str = "--out") -> None:
     """As :func:`check_place`, for a table: its suffix must name a format."""
-    if table_suffix(path) in (None, ""):
+    if table_suffix(path) is None or (table_suffix(path) == "" and not is_stream(path)):
         known = f"{FORMATS}, or - for stdout" if option == "--out" else FORMATS
         raise BadUsage(f"{option} is {path!r}, whose suffix names no table format; give {known}.")
     if table_suffix(path) == ".parquet":
@@ -57,6 +56,12 @@ def check_table_place(path: str, source: str | None = None, *, option: str = "--
     check_place(path, source, option=option)
 
 
+def is_stream(path: str) -> bool:
+    """Whether a name is that of a FIFO, a device or an open descriptor, which are written to and never replaced."""
+    found = where(path)
+    return isinstance(found, Place) and found.stream
+
+
 def table_bytes(frame: Frame, path: str) -> bytes:
     """A table in the format the suffix names (CSV for stdout); numbers with every digit."""
     suffix = ".csv" if path == "-" else table_suffix(path)
@@ -65,10 +70,8 @@ def table_bytes(frame: Frame, path: str) -> bytes:
         frame.to_parquet(stream, engine="pyarrow", index=False)
         return stream.getvalue()
     if suffix == ".xlsx":
-        stream = io.BytesIO()
-        frame.to_excel(stream, engine="openpyxl", index=False)
-        return stream.getvalue()
-    text = frame.to_csv(index=False, sep="," if suffix == ".csv" else "\t", lineterminator="\n")
+        return sheet_bytes(frame)
+    text = frame.to_csv(index=False, sep=DELIMITERS[suffix or ""], lineterminator="\n")
     data = text.encode()
     if path.lower().endswith(".gz"):
         import gzip
@@ -79,7 +82,11 @@ def table_bytes(frame: Frame, path: str) -> bytes:
 
 def write_table(frame: Frame, path: str) -> None:
     """Write a table whole or not at all; ``-`` is stdout."""
-    data = table_bytes(frame, path)
+    try:
+        data = table_bytes(frame, path)
+    except UnicodeEncodeError as error:
+        what = f"a label holds the character {error.object[error.start]!r}, which no file of text can hold"
+        raise BadUsage(f"{what}; rename it.") from None
     if path == "-":
         write_stdout(data.decode())
     else:
@@ -89,8 +96,16 @@ def write_table(frame: Frame, path: str) -> None:
 def write_bytes(path: str | Path, data: bytes) -> None:
     """Write a file whole or not at all."""
     try:
-        with whole_file(path) as handle:
+        with whole_file(path, stream=True) as handle:
             handle.write(data)
+    except CovaryError as error:
+        raise BadUsage(sentence(error)) from None
+
+
+def new_folder(path: str | Path, option: str, *, parents: bool = True) -> None:
+    """Make a folder, unless it is there."""
+    try:
+        make_folder(path, option, parents=parents)
     except CovaryError as error:
         raise BadUsage(sentence(error)) from None
 

@@ -16,7 +16,7 @@ from covary.cli.columns import input_frame, known, numbers
 from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
 from covary.cli.facts import input_names, likelihood_name, target_names
 from covary.cli.model_file import load_model
-from covary.cli.output import check_place, console
+from covary.cli.output import check_place, console, is_stream
 from covary.cli.progress import bar
 from covary.cli.rows import kinds_of
 from covary.cli.tables import Frame, Table, is_text, read_table, shown
@@ -72,7 +72,7 @@ def page_name(model: str) -> str:
 
 def check_page(path: str, source: str | None = None, *, option: str = "--out") -> None:
     """Refuse a page that could not be written, before any work is done."""
-    if Path(path).suffix.lower() not in (".html", ".htm"):
+    if Path(path).suffix.lower() not in (".html", ".htm") and not is_stream(path):
         raise BadUsage(f"the report is to be called {path!r}; give a name that ends with .html.")
     check_place(path, source, option=option)
 

@@ -18,6 +18,7 @@ from covary._checks import CovaryError
 from covary._read import read_bytes
 from covary._words import counted
 from covary.cli.doors import BadData, sentence
+from covary.cli.sheets import refuse_uncomputed
 
 Frame = Any  # a pandas.DataFrame; its own types say too little to help
 Column = Any  # a pandas.Series
@@ -344,6 +345,9 @@ def _excel(data: bytes, name: str) -> Table:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         sheets = [sheet.title for sheet in book.worksheets]
         cells = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)] if sheets else []
+        refuse_uncomputed(data, cells, name)
+    except BadData:
+        raise
     except (zipfile.BadZipFile, KeyError, ValueError, OSError, TypeError, AttributeError):
         raise BadData(f"{name!r} is damaged or no Excel workbook; save it again.") from None
     rows = [(i, row) for i, row in enumerate(cells, 1) if any(cell is not None and str(cell).strip() for cell in row)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._read import open_plain, read_arrays
-from covary._write import whole_file
+from covary._write import clear_parts, make_folder, whole_file
 
 FORMAT = "covary ledger 1"
 HEAD = "ledger.json"
@@ -45,17 +46,15 @@ class Ledger:
     """
 
     def __init__(self, folder: Any, problem: str) -> None:
-        self.folder, self.problem = Path(folder), problem
-        head = self.folder / HEAD
+        self.folder, self.problem = make_folder(folder, "Ledger"), problem
         self._head = json.dumps({"format": FORMAT, "problem": problem}).encode() + b"\n"
-        if self.folder.exists() and not self.folder.is_dir():
-            raise fail("Ledger", f"{str(folder)!r} is a file", "give the name of a folder")
+        head = self.folder / HEAD
         if head.exists():
             if not self._is_ours(head):
                 what = f"the checkpoint {str(folder)!r} belongs to another problem (other data, model or settings)"
                 raise fail("Ledger", what, "give another folder, or remove it")
             return
-        if self.folder.is_dir() and any(not OURS.fullmatch(p.name) for p in self.folder.iterdir() if HEAD not in p.name):
+        if any(not OURS.fullmatch(name) for name in os.listdir(self.folder) if HEAD not in name):
             raise fail("Ledger", f"the folder {str(folder)!r} holds other files", "give a new or an empty folder")
         self._begin()
 
@@ -69,10 +68,7 @@ class Ledger:
 
     def _begin(self) -> None:
         """The folder, with a file in it that says whose it is."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise fail("Ledger", f"{str(self.folder)!r} cannot be created ({error.strerror})", "choose another place") from None
+        make_folder(self.folder, "Ledger")
         with whole_file(self.folder / HEAD, "Ledger") as file:
             file.write(self._head)
 
@@ -100,8 +96,9 @@ class Ledger:
     def clear(self) -> None:
         """Remove everything that was put there, and the folder if nothing else is in it."""
         if self.folder.is_dir():
+            clear_parts(self.folder)
             for path in list(self.folder.iterdir()):
-                if OURS.fullmatch(path.name):
+                if OURS.fullmatch(path.name) and path.suffix == ".npz":
                     path.unlink(missing_ok=True)
             if [path.name for path in self.folder.iterdir()] == [HEAD]:
                 (self.folder / HEAD).unlink()

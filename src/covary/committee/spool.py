@@ -16,7 +16,7 @@ import numpy as np
 
 from covary._checks import fail
 from covary._read import open_plain, read_array, read_header
-from covary._write import whole_file
+from covary._write import make_folder, whole_file
 
 MARK = 12  # characters of the mark that stand in a name
 SHARED = "give a folder on a disk that all workers share"
@@ -96,13 +96,7 @@ def _gaps(told: Any) -> dict[str, int]:
 
 def made(folder: Any) -> Path:
     """The folder, made if it is not there."""
-    path = Path(folder).resolve()
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        what = f"the folder {str(folder)!r} for sorted rows cannot be made ({error.strerror})"
-        raise fail("fit", what, "choose another place") from None
-    return path
+    return make_folder(folder, "fit").resolve()
 
 
 def reached(folder: str) -> None:

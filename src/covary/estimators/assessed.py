@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
 from covary.diagnosis import Diagnosis, Subject, diagnose, quick_warnings
-from covary.estimators.inputs import read_labels, read_table, read_targets
+from covary.estimators.inputs import read_known, read_table, read_targets
 from covary.estimators.summary import Summary
 from covary.plots.relevance import relevance
 from covary.report import write_report
@@ -165,7 +165,7 @@ def seen_at(estimator: Any, X: np.ndarray, y: Any) -> np.ndarray:
         if y.shape[1:] != estimator.posterior_.data.y.shape[1:]:
             raise fail(who, f"y has shape {y.shape}", "give the outputs the model was fitted to")
         return y
-    labels = read_labels(who, y, len(X))
+    labels = read_known(who, y, len(X), estimator.classes_)
     codes = np.searchsorted(estimator.classes_, labels)
     codes = np.minimum(codes, len(estimator.classes_) - 1)
     strange = estimator.classes_[codes] != labels

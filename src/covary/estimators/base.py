@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from covary._arguments import explained
@@ -25,9 +24,10 @@ from covary.estimators import stored, streamed
 from covary.estimators.assessed import Assessed, warnings_of
 from covary.estimators.cells import CATEGORY, DATE
 from covary.estimators.defaults import default_kernel, lasting, own_priors, seasons_of
-from covary.estimators.given import check_arguments, check_bounds, check_categories, read_kernel
+from covary.estimators.given import check_bounds, check_categories, read_kernel
 from covary.estimators.inputs import is_frame
 from covary.estimators.method import NAMES, Choice, choose
+from covary.estimators.options import check_options, random_of
 from covary.estimators.summary import Summary
 from covary.estimators.tables import Reader, read_source, whole
 from covary.executors import as_executor
@@ -135,8 +135,7 @@ class GPEstimator(Assessed, BaseEstimator):
         return hasattr(self, "log_marginal_likelihood_")
 
     def _check_method(self) -> None:
-        check_arguments(self)
-        check_object(self._who, "method", self.method)
+        check_options(self)
         if not isinstance(self.method, AbstractGram) and self.method not in NAMES:
             known = ", ".join(map(repr, NAMES))
             raise fail(self._who, f"method is {self.method!r}", f"choose one of {known}, or give a gram from covary.gram")
@@ -229,7 +228,7 @@ class GPEstimator(Assessed, BaseEstimator):
         self.inference_ = inference = choice.inference
         model: Any = start
         if Packing(start).size:
-            seed = int(check_random_state(self.random_state).randint(2**31))
+            seed = int(random_of(self._who, self.random_state).randint(2**31))
             self.learned_ = learn(
                 start,
                 data,
@@ -274,7 +273,7 @@ class GPEstimator(Assessed, BaseEstimator):
         if found is None:
             return whole(X, y)
         self._reader = found
-        seed = int(check_random_state(self.random_state).randint(2**31))
+        seed = int(random_of(self._who, self.random_state).randint(2**31))
         return found.sample([name for name in X.names if name != y], seed, self.missing)
 
     def _from_disk(self, inference: AbstractInference) -> Choice:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError, fail
+from covary._checks import CovaryError, as_array, as_float, fail, is_missing, shown
 
 NUMBER, BOOLEAN, DATE, DURATION, CATEGORY = KINDS = ("number", "boolean", "date", "duration", "category")
 ISO = re.compile(r"\d{4}[-/]\d{2}([-/]\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?)?")
@@ -97,7 +97,7 @@ def _read(who: str, what: str, column: Any) -> Cells:
     zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
     if zone is not None and hasattr(column, "dt") and hasattr(column.dt, "tz_convert"):  # pandas; polars gives UTC
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    array = as_array(who, what, column.to_numpy() if hasattr(column, "to_numpy") else column)
     kind = array.dtype.kind
     if kind == "b":
         return Cells(BOOLEAN, array.astype(np.float64))
@@ -121,13 +121,6 @@ def _micro(who: str, what: str, array: np.ndarray) -> np.ndarray:
     return out
 
 
-def is_missing(item: Any) -> bool:
-    """Whether an object stands for a gap."""
-    if item is None or type(item).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(item, float | np.floating | Decimal) and item != item
-
-
 # objects ---------------------------------------------------------------------------------------------------------
 def _objects(who: str, what: str, array: np.ndarray) -> Cells:
     """Entries of whatever type: text is looked into, mixtures of kinds are refused."""
@@ -143,7 +136,8 @@ def _objects(who: str, what: str, array: np.ndarray) -> Cells:
     if every(bool, np.bool_):
         return Cells(BOOLEAN, _spread(gone, [float(v) for v in there]))
     if every(Real, Decimal, np.bool_):
-        return Cells(NUMBER, _spread(gone, [float(v) for v in there]))
+        places = np.flatnonzero(~gone)
+        return Cells(NUMBER, _spread(gone, [as_float(who, what, v, f"row {i}") for i, v in zip(places, there, strict=True)]))
     if every(dt.date, np.datetime64):
         return _dates(who, what, gone, there)
     if every(dt.timedelta, np.timedelta64):
@@ -252,8 +246,7 @@ def _as_category(who: str, what: str, column: Any) -> Cells:
         column = column.astype(object)
     elif str(dtype).startswith("Enum"):
         levels = tuple(str(v) for v in declared)  # type: ignore[union-attr]
-    array = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    array = array.astype(object)
+    array = as_array(who, what, column.to_numpy() if hasattr(column, "to_numpy") else column).astype(object)
     book: dict[Any, Any] = {}
     values = np.full(len(array), None, dtype=object)
     for i, item in enumerate(array):
@@ -280,12 +273,9 @@ def level_text(item: Any) -> str:
     if isinstance(item, bytes):
         return item.decode("utf-8", "replace")
     if isinstance(item, Real) and not isinstance(item, bool | np.bool_):
-        number = float(item)
+        try:
+            number = float(item)
+        except OverflowError:
+            return shown(item)[1:-1]
         return str(int(number)) if np.isfinite(number) and number == np.floor(number) else repr(number)
     return str(item)
-
-
-def shown(value: Any) -> str:
-    """A value in quotes for a message, cut where it is long."""
-    text = str(value)
-    return repr(text if len(text) <= 40 else text[:37] + "...")

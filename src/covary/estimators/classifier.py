@@ -10,10 +10,11 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
-from covary._checks import fail
+from covary._checks import check_count, fail
 from covary.data import Data, Inputs
 from covary.estimators.base import GPEstimator
-from covary.estimators.inputs import check_draws, read_labels, read_rows, read_table, rows_kept
+from covary.estimators.inputs import read_known, read_labels, read_rows, read_table, rows_kept
+from covary.estimators.options import check_level, random_of
 from covary.inference.ep import EP
 from covary.kernels.dot_product import Constant
 from covary.likelihoods.averages import METHODS
@@ -280,7 +281,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             ``"mackay"`` and ``"erf5"``: two historical approximations of the average for the logit link.
         """
         check_is_fitted(self)
-        if average not in METHODS:
+        if not isinstance(average, str) or average not in METHODS:
             raise fail(f"{self._who}.predict_proba", f"average is {average!r}", f"choose one of {', '.join(METHODS)}")
         return self._proba(read_table(self, X, reset=False), average)
 
@@ -296,6 +297,21 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         p = likelihood.probability(f.mean, f.variance, average)
         q = likelihood.probability(-f.mean, f.variance, average)  # not 1 − p: small probabilities keep their digits
         return np.stack([q, p], axis=1)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of rows whose class is predicted, as in scikit-learn.
+
+        Parameters
+        ----------
+        X, y
+            Rows, and their labels.
+        sample_weight
+            How often each row counts.
+        """
+        found, who = self.predict(X), f"{self._who}.score"
+        labels = read_known(who, y, len(found), self.classes_)
+        weight = read_rows(who, "sample_weight", sample_weight, len(found), positive=True)
+        return float(np.average(found == labels, weights=weight))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """The logarithm of :meth:`predict_proba`."""
@@ -325,8 +341,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         from scipy.special import ndtri
 
         check_is_fitted(self)
-        if not 0 < level < 1:
-            raise fail(f"{self._who}.predict_interval", f"level is {level}", "give a number between 0 and 1, such as 0.95")
+        level = check_level(f"{self._who}.predict_interval", level)
         if len(self.classes_) > 2:
             raise fail(f"{self._who}.predict_interval", f"there are {len(self.classes_)} classes", "use it with two")
         mean, std = self.predict_latent(X, return_std=True)
@@ -348,12 +363,10 @@ class GPClassifier(ClassifierMixin, GPEstimator):
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Labels drawn for every row: shape (m, n_samples). For two classes jointly through the latent function."""
-        from sklearn.utils import check_random_state
-
         check_is_fitted(self)
-        check_draws(self._who, n_samples)
+        check_count(f"{self._who}.sample_y", "n_samples", n_samples, least=1)
         X = read_table(self, X, reset=False)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31))
+        rng = np.random.default_rng(random_of(f"{self._who}.sample_y", random_state).randint(2**31))
         if hasattr(self, "estimators_"):
             p = self._proba(X)
             draws = (rng.random((n_samples, len(p), 1)) > p.cumsum(1)).sum(2)

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import fail, shown
 from covary._words import counted
-from covary.estimators.cells import BOOLEAN, CATEGORY, DATE, DURATION, KINDS, NUMBER, Cells, read_cells, shown
+from covary.estimators.cells import BOOLEAN, CATEGORY, DATE, DURATION, KINDS, NUMBER, Cells, read_cells
 from covary.estimators.column import PERIODS, UNITS, Column, fit_column, season_text
 
 MISSING = ("refuse", "drop", "indicator", "impute")
@@ -90,13 +90,13 @@ class Columns:
             raise fail(who, f"missing is {missing!r}", f"choose one of {', '.join(map(repr, MISSING))}")
         named = hasattr(table, "columns")
         keys = list(table.columns) if named else range(table.shape[1])
+        if len(set(map(str, keys))) < len(keys):
+            twice = next(n for n in keys if [str(m) for m in keys].count(str(n)) > 1)
+            raise fail(who, f"two columns of X are called {twice!r}", "rename one of them")
         cells = {
             str(k): read_cells(who, f"column {k!r} of X", table[k] if named else np.asarray(table)[:, k])  # type: ignore[index]
             for k in keys
         }
-        if len(cells) < len(keys):
-            twice = next(n for n in keys if [str(m) for m in keys].count(str(n)) > 1)
-            raise fail(who, f"two columns of X are called {twice!r}", "rename one of them")
         each = tuple(fit_column(who, name, c, missing) for name, c in cells.items())
         gone = np.any([c.missing for c in cells.values()], axis=0).sum() if missing == "drop" else 0
         return Columns(each, missing, int(gone), named)

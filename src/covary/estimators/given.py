@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,24 +25,6 @@ OF_CATEGORIES = (Hamming, Exchangeable, Categories, Constant)  # whatever codes 
 TRANSPARENT = (Sum, Product, Scaled, Power, Normalised)  # which see what their parts see
 OWN = (Function, BasisFunctions, Mapped)  # a user's function, which may know codes for what they are
 SHOWN = 4  # columns that advice spells out
-
-
-def check_arguments(estimator: Any) -> None:
-    """Refuse constructor arguments of the wrong kind, which would fail later in other words."""
-    who, given = type(estimator).__name__, estimator
-    restarts, seconds = given.n_restarts, given.max_time
-    if isinstance(restarts, bool) or not isinstance(restarts, int | np.integer) or restarts < 0:
-        raise fail(who, f"n_restarts is {restarts!r}", "give a whole number, zero or more")
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds >= 0):
-        raise fail(who, f"max_time is {seconds!r}", "give seconds, or None")
-    if given.bounds is not None and not isinstance(given.bounds, Mapping):
-        raise fail(who, f"bounds is {shown(given.bounds)}", "give pairs by path, such as {'kernel.lengthscale': (0.1, 10.0)}")
-    if given.priors is not None and not isinstance(given.priors, Mapping | str):
-        what = f"priors is {shown(given.priors)}"
-        raise fail(who, what, "give distributions by path, such as {'kernel.lengthscale': LogNormal(0.0)}, 'default' or None")
-    names = [given.fixed] if isinstance(given.fixed, str) else given.fixed
-    if names is not None and not (np.iterable(names) and all(isinstance(name, str) for name in names)):
-        raise fail(who, f"fixed is {given.fixed!r}", "give paths of parameters, such as ('kernel.lengthscale',)")
 
 
 def check_bounds(who: str, bounds: Mapping[str, Any], model: Any) -> None:

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from covary._checks import CovaryError, check_vector, fail, shown
+from covary._checks import ENCODE, CovaryError, as_array, as_numbers, check_vector, fail, is_missing, shown
 from covary._warn import warn
 from covary._words import counted
-from covary.data import Inputs
+from covary.data import Inputs, as_inputs
 from covary.estimators.frames import Columns, Mapped, unseen_words
 
+CLASSES = "use GPClassifier for classes, or give numbers"  # where a target is text
 LARGEST, SMALLEST = 1e70, 1e-60  # beyond these, squares, their sums and their slopes leave the range of double precision
 
 
@@ -29,7 +30,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
     who = type(estimator).__name__
     columns = getattr(estimator, "columns_", None)
     if isinstance(X, Inputs) and not reset:
-        return np.asarray(X.x, np.float64)
+        return np.asarray(as_inputs(X, who).x, np.float64)
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise fail(who, f"X is a {type(X).__name__}, which is not computed yet", "collect it first")
     frame = is_frame(X)
@@ -42,10 +43,12 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
         if frame and len(X) and len(X.columns):
             columns = estimator.columns_ = Columns.fit(who, X, missing)
         elif missing != "refuse":
-            array: Any = validate_data(estimator, X, reset=True, dtype=np.float64, ensure_all_finite=False)
+            array: Any = _validated(estimator, X, reset=True, dtype=np.float64, ensure_all_finite=False)
             columns = estimator.columns_ = Columns.fit(who, array, missing)
     if columns is None or (frame and not len(X)) or (not frame and columns.named and columns.plain):
-        array = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        if frame:
+            _frame_numbers(who, X, "X")  # only the complaint: scikit-learn compares the names
+        array = _validated(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
         names = getattr(estimator, "feature_names_in_", None)
         check_entries(who, "X", array, names)
     else:
@@ -71,6 +74,17 @@ def _check_dimensions(who: str, X: Any) -> None:
         raise fail(who, what, "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row")
 
 
+def _validated(estimator: Any, X: Any, **options: Any) -> Any:
+    """scikit-learn's own checks (columns as in fit, at least one row); its messages, from whoever complains."""
+    try:
+        return validate_data(estimator, X, **options)
+    except CovaryError:
+        raise
+    except (ValueError, TypeError) as error:
+        text = str(error) if "feature names" in str(error) else " ".join(str(error).split())
+        raise CovaryError(f"{type(estimator).__name__}: {text}") from None
+
+
 def is_frame(X: Any) -> bool:
     """Whether a table has named columns of their own types."""
     return hasattr(X, "columns") and hasattr(X, "to_numpy")
@@ -80,9 +94,9 @@ def _mapped(estimator: Any, columns: Columns, X: Any, *, reset: bool, gaps: bool
     """A table as the numbers the kernels see; what should be known about it is a warning or a refusal."""
     who = type(estimator).__name__
     if reset or columns.plain:  # of plain numbers, scikit-learn's own rule: the same names in the same order
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        _validated(estimator, X, reset=reset, skip_check_array=True)
     elif not columns.named:
-        X = validate_data(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+        X = _validated(estimator, X, reset=False, dtype=np.float64, ensure_all_finite=False)
     found = columns.matrix(who, X)
     gone = found.gone
     if not (gaps and columns.missing == "drop"):
@@ -125,16 +139,8 @@ def read_targets(who: str, y: Any, rows: int) -> np.ndarray:
     """Targets as a finite float64 array (n,) or (n, p)."""
     if y is None:
         raise fail(who, "it requires y to be passed, but the target y is None", "give one target per row")
-    if hasattr(y, "to_numpy"):
-        y = _frame_numbers(who, y, "y") if hasattr(y, "columns") else _column_numbers(who, y, "y")
-    array = np.asarray(y)
-    _check_given(who, array)
-    if array.dtype.kind in "OSU":
-        array = _parse(who, "y", array)
-    if array.dtype.kind == "c":
-        raise fail(who, "y holds complex numbers", "Complex data not supported: fit real and imaginary part apart")
-    if array.dtype.kind not in "fiub":
-        raise fail(who, f"y has type {array.dtype}", "give numbers")
+    _check_given(who, y)
+    array = _frame_numbers(who, y, "y", CLASSES) if is_frame(y) else as_numbers(who, "y", _plain(y), CLASSES)
     if array.ndim not in (1, 2) or array.shape[0] != rows or (array.ndim == 2 and array.shape[1] == 0):
         raise fail(
             who, f"y has shape {array.shape} but X has {counted(rows, 'row')}", "give one entry (or one row) of y per row of X"
@@ -147,22 +153,28 @@ def read_targets(who: str, y: Any, rows: int) -> np.ndarray:
     return array
 
 
-def _check_given(who: str, y: np.ndarray) -> None:
+def _check_given(who: str, y: Any) -> None:
     """Refuse one value, such as the name of a column, where one per row is needed."""
-    if y.ndim == 0:
-        raise fail(who, f"y is {shown(y.item())}", "give one entry per row, such as table['y'], and the other columns as X")
+    if isinstance(y, str | bytes | Real) or (isinstance(y, np.ndarray) and y.ndim == 0):
+        value = y.item() if isinstance(y, np.ndarray) else y
+        raise fail(who, f"y is {shown(value)}", "give one entry per row, such as table['y'], and the other columns as X")
+
+
+def _plain(y: Any) -> Any:
+    """A column of a table as an array."""
+    return y.to_numpy() if hasattr(y, "to_numpy") else y
 
 
 def read_rows(who: str, name: str, values: Any, rows: int, *, positive: bool = False) -> np.ndarray | None:
     """One number ≥ 0 per row (a single number is meant for every row), or None."""
     if values is None:
         return None
-    if isinstance(values, Real):
-        values = np.full(rows, values)
-    array = check_vector(who, name, values, rows).astype(np.float64)
+    array = as_numbers(who, name, values)
+    array = check_vector(who, name, np.full(rows, array) if array.ndim == 0 else array, rows).astype(np.float64)
     if (array < 0).any():
         row = int(np.argmax(array < 0))
         raise fail(who, f"{name} is {array[row]:g} at row {row}", "give zero or more")
+    check_entries(who, name, array, None)
     if positive and not (array > 0).any():
         raise fail(who, f"every {name} is zero", "give at least one row a positive weight")
     return array
@@ -192,72 +204,30 @@ def check_entries(who: str, name: str, array: np.ndarray, names: Any) -> None:
 
 
 def _numbers(who: str, X: Any) -> Any:
-    """Arrays of objects parsed as numbers; everything else as it is."""
-    if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype.kind in "OSU"):
-        try:
-            array = np.asarray(X)
-        except ValueError:  # rows of different lengths
-            lengths = [np.size(row) for row in X]
-            row = next((i for i, n in enumerate(lengths) if n != lengths[0]), 0)
-            what = f"row {row} of X has {counted(lengths[row], 'entry', 'entries')} but row 0 has {lengths[0]}"
-            raise fail(who, what, "give rows of one length") from None
-        if array.dtype.kind in "SU" or (array.dtype.kind == "O" and array.ndim == 2):
-            return _parse(who, "X", array)
-    elif isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+    """Anything but a frame as an array of numbers; frames as they are."""
+    if is_frame(X):
+        return X
+    array = as_array(who, "X", X)
+    if array.ndim != 2:
+        what = "one dimension" if array.ndim == 1 else f"{array.ndim} dimensions"
+        do = "give a table of rows and columns: X.reshape(-1, 1) if it is one column"
+        raise fail(who, f"X has {what} (Expected 2D array. Reshape your data)", do)
+    if array.dtype.kind == "M":
         raise fail(who, "X holds dates", "turn them into numbers, or give a pandas or polars table, whose dates are read")
-    return X
+    return as_numbers(who, "X", array)
 
 
-def _frame_numbers(who: str, frame: Any, name: str) -> np.ndarray:
-    columns = [_column_numbers(who, frame[c], f"column {c!r} of {name}") for c in frame.columns]
+def _frame_numbers(who: str, frame: Any, name: str, do: str = ENCODE) -> np.ndarray:
+    columns = [as_numbers(who, f"column {c!r} of {name}", frame[c].to_numpy(), do) for c in frame.columns]
     return np.column_stack(columns) if columns else np.empty((len(frame), 0))
-
-
-def _column_numbers(who: str, column: Any, what: str) -> np.ndarray:
-    """One column of a frame as floats, missing entries as NaN."""
-    array = np.asarray(column.to_numpy())
-    if array.dtype.kind in "fiub":
-        return array.astype(np.float64)
-    if array.dtype.kind in "mM":
-        raise fail(who, f"{what} holds dates", "turn it into numbers, such as days since the first")
-    if array.dtype.kind not in "OSU":
-        raise fail(who, f"{what} has type {array.dtype}", "give numbers")
-    return _parse(who, what, array)
-
-
-def _parse(who: str, what: str, array: np.ndarray) -> np.ndarray:
-    """Numbers from an array of objects; the first entry that is none is named."""
-    try:
-        return array.astype(np.float64)
-    except (TypeError, ValueError):
-        pass
-    out = np.empty(array.shape)
-    for place in np.ndindex(array.shape):
-        item = array[place]
-        if item is None or type(item).__name__ in ("NAType", "NaTType"):
-            out[place] = np.nan
-            continue
-        try:
-            out[place] = float(item)
-        except ValueError:
-            where = f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "")
-            kind = "text" if isinstance(item, str | bytes) else type(item).__name__
-            text = repr(str(item))
-            text = text if len(text) <= 40 else text[:37] + "..."
-            target = what == "y" or what.endswith(" of y")
-            do = "use GPClassifier for classes, or give numbers" if target else "encode it as numbers, or leave it out"
-            raise fail(who, f"{what} holds {kind} ({text} at {where})", do) from None
-    return out
 
 
 def read_labels(who: str, y: Any, rows: int) -> np.ndarray:
     """Class labels (n,): text, numbers or booleans, of one kind; missing ones and mixtures are refused."""
     if y is None:
         raise fail(who, "it requires y to be passed, but the target y is None", "give one label per row")
-    if hasattr(y, "to_numpy"):
-        y = y.to_numpy()
-    array = np.asarray(y)
-    _check_given(who, array)
+    _check_given(who, y)
+    array = as_array(who, "y", _plain(y))
     if array.dtype.kind in "US" and isinstance(y, list | tuple) and array.ndim == 1:
         array = np.array([None, *y], dtype=object)[1:]  # as they are: NumPy would turn numbers among text into text
     if array.ndim == 2 and array.shape[1] == 1:
@@ -282,11 +252,21 @@ def read_labels(who: str, y: Any, rows: int) -> np.ndarray:
     return array
 
 
+def read_known(who: str, y: Any, rows: int, classes: np.ndarray) -> np.ndarray:
+    """Class labels of the kind the model was fitted to: text, bytes, or numbers."""
+    labels = read_labels(who, y, rows)
+    kinds = [a.dtype.kind if a.dtype.kind in "US" else "n" for a in (labels, classes)]
+    if kinds[0] != kinds[1]:
+        words = {"U": "text", "S": "bytes", "n": "numbers or booleans"}
+        raise fail(who, f"y holds {words[kinds[0]]} but the classes are {words[kinds[1]]}", "give the labels of fit")
+    return labels
+
+
 def _one_kind(who: str, array: np.ndarray, given: Any) -> np.ndarray:
     """Objects that are all text, all booleans or all numbers, as such an array."""
     kinds: dict[str, int] = {}
     for row, item in enumerate(array):
-        if item is None or type(item).__name__ in ("NAType", "NaTType") or (isinstance(item, float) and np.isnan(item)):
+        if is_missing(item):
             raise fail(who, f"y has no label at row {row}", "drop this row or fill it (it can be predicted after the fit)")
         kind = "text" if isinstance(item, str | bytes) else "numbers" if isinstance(item, Real | np.bool_) else "objects"
         if isinstance(item, bool | np.bool_):
@@ -302,10 +282,4 @@ def _one_kind(who: str, array: np.ndarray, given: Any) -> np.ndarray:
         )
     if kind == "numbers" and all(isinstance(item, Integral) for item in array):
         return np.array([int(item) for item in array])
-    return array.astype({"text": str, "booleans": bool, "numbers": np.float64}[kind])
-
-
-def check_draws(who: str, count: Any) -> None:
-    """Refuse a number of draws that is none."""
-    if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
-        raise fail(f"{who}.sample_y", f"n_samples is {count!r}", "give a whole number, one or more")
+    return as_numbers(who, "y", array) if kind == "numbers" else array.astype(str if kind == "text" else bool)

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from covary._checks import check_positive, fail
+from covary._checks import as_numbers, check_count, check_positive, fail, shown
 from covary._module import Marked
 from covary._words import counted
 from covary.committee.settings import Committee, extended
 from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
 from covary.estimators.defaults import rougher
-from covary.estimators.inputs import check_draws, read_rows, read_table, read_targets, rows_kept
+from covary.estimators.inputs import read_rows, read_table, read_targets, rows_kept
 from covary.estimators.observed import named_likelihood
+from covary.estimators.options import check_level, random_of
 from covary.inference.condition import condition
 from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
@@ -233,7 +234,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             raise fail("GPRegressor", "local_errors is True with several outputs", "fit one output at a time")
         large = self.local_errors == "auto" and self.method == "auto" and self.method_.name in ("vecchia", "low_rank")
         if always or (large and self.posterior_.data.y.ndim == 1):
-            seed = int(check_random_state(self.random_state).randint(2**31))
+            seed = int(random_of(self._who, self.random_state).randint(2**31))
             self.posterior_ = replace(self.posterior_, scale=local_scale(self.posterior_, always=always, key=seed))
 
     def _read(self, X: Any, y: Any, noise: Any, weight: Any, size: Any, *, reset: bool) -> tuple[Any, ...]:
@@ -429,12 +430,28 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         assert cov is not None
         return mean, cov if mean.ndim == 1 else cov[:, :, None] * self._scale**2
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination R² of the predictions, as in scikit-learn.
+
+        Parameters
+        ----------
+        X, y
+            Rows, and what was seen there.
+        sample_weight
+            How often each row counts.
+        """
+        mean, who = self.predict(X), "GPRegressor.score"
+        y = read_targets(who, y, len(mean))
+        if y.size != mean.size:
+            raise fail(who, f"y has shape {y.shape} and the predictions {mean.shape}", "give the outputs of fit")
+        weight = read_rows(who, "sample_weight", sample_weight, len(mean), positive=True)
+        return float(r2_score(y.reshape(mean.shape), mean, sample_weight=weight))
+
     def predict_interval(
         self, X: Any, level: float = 0.95, latent: bool = False, size: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The central interval that holds a new observation (the function itself if ``latent``) with probability ``level``."""
-        if not 0 < level < 1:
-            raise fail("GPRegressor.predict_interval", f"level is {level}", "give a number between 0 and 1, such as 0.95")
+        level = check_level("GPRegressor.predict_interval", level)
         low, high = self.predict_quantiles(X, (0.5 - level / 2, 0.5 + level / 2), latent=latent, size=size)
         return low, high
 
@@ -443,9 +460,9 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         from scipy.special import ndtri
 
         check_is_fitted(self)
-        levels = np.atleast_1d(np.asarray(p, np.float64))
+        levels = np.atleast_1d(as_numbers("GPRegressor.predict_quantiles", "p", p))
         if not ((levels > 0) & (levels < 1)).all():
-            raise fail("GPRegressor.predict_quantiles", f"p is {p}", "give numbers between 0 and 1")
+            raise fail("GPRegressor.predict_quantiles", f"p is {shown(p)}", "give numbers between 0 and 1")
         if isinstance(self.model_.likelihood, Gaussian) and (latent or self.posterior_.scale is None):
             mean, std = self.predict(X, return_std=True, latent=latent, size=size)
             return np.stack([mean + ndtri(q) * std for q in levels])
@@ -456,8 +473,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0, latent: bool = False, size: Any = None) -> np.ndarray:
         """Joint draws of new observations (of the function itself if ``latent``): shape (m, n_samples) or (m, p, n_samples)."""
         check_is_fitted(self)
-        check_draws(self._who, n_samples)
-        rng = check_random_state(random_state)
+        rng = random_of("GPRegressor.sample_y", random_state)
+        check_count("GPRegressor.sample_y", "n_samples", n_samples, least=1)
         if not isinstance(self.model_.likelihood, Gaussian) or (self.posterior_.scale is not None and not latent):
             X, key = read_table(self, X, reset=False), np.random.default_rng(rng.randint(2**31))
             if self.model_.likelihood.latents > 1 and not latent:

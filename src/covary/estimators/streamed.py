@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from covary._checks import CovaryError, fail
-from covary._write import whole_file
+from covary._write import Unfit, where, whole_file
 from covary.committee.sources import Chunk, Frame, Parquet, arrow, read
 from covary.estimators.inputs import read_table
 from covary.likelihoods.gaussian import Gaussian
@@ -151,7 +150,7 @@ def stream(
     _apart(who, source, out)
     writer: Any = None
     start = written = 0
-    with whole_file(out, who) as file:
+    with whole_file(out, who, stream=True) as file:
         try:
             for chunks in _joined(source.chunks):
                 frame = _frame(chunks, needed)
@@ -208,7 +207,10 @@ def _table(columns: dict[str, np.ndarray], types: Mapping[str, Any], copies: Any
 
 def _apart(who: str, source: Parquet, out: Any) -> None:
     """Refuse to write over the table that is read, or into it."""
-    place = Path(out).resolve()
+    found = where(out)
+    if isinstance(found, Unfit):
+        raise fail(who, *found)
+    place = found.target
     if str(place) in source.files or (source.path.is_dir() and place.parent == source.path.resolve()):
         raise fail(who, f"{str(out)!r} is a part of the table that is read", "write to another place")
 

@@ -80,7 +80,7 @@ def export_model(model: Any, path: str | os.PathLike[str], *, std: bool = True, 
     if not worst <= tolerance:
         what = f"predictions would be {worst:.0e} of the scale of y off the model's: the matrix is nearly singular"
         raise fail(WHO, what, f"allow more noise, or give tolerance={10.0 ** np.ceil(np.log10(worst)):.0e}")
-    with whole_file(path, WHO) as handle:
+    with whole_file(path, WHO, stream=True) as handle:
         handle.write((_head(model, columns, off) + body).encode("utf-8", "backslashreplace"))
     return off
 

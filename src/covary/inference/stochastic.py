@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy import optimize
 
 from covary._checks import CovaryError, NotPositiveDefinite, fail
 from covary._read import read_arrays
-from covary._write import whole_file
+from covary._write import Unfit, where, whole_file
 from covary.data import Data, Inputs
 from covary.inference.collapsed import Sums
 from covary.inference.expected import Rows
@@ -292,10 +291,13 @@ def _save(path: Any, mark: str, state: State) -> None:
 def _load(path: Any, mark: str) -> State | None:
     """The state of a run of the same arguments; None where there is no file."""
     who = "SVGP.train(checkpoint=...)"
-    if not Path(path).exists():
+    place = where(path, stream=False)
+    if isinstance(place, Unfit):
+        raise fail(who, *place)
+    if place.old is None:
         return None
     try:
-        found = read_arrays(path)
+        found = read_arrays(place.target)
         if str(found["mark"]) != mark:
             raise fail(
                 who, f"{str(path)!r} is of another run (other data, model or options)", "remove it, or name another file"

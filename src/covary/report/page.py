@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 
 from covary._checks import CovaryError, fail
 from covary._words import counted
-from covary._write import whole_file
+from covary._write import Unfit, where, whole_file
 from covary.diagnosis import Diagnosis, Foretold, Subject, diagnose
 from covary.plots.columns import Scales
 from covary.plots.predicted import r_squared
@@ -56,17 +57,17 @@ def write_report(
     say
         Findings and advice in the words of whoever asked: the command says options where Python says arguments.
     """
-    place = Path(path)
-    if place.suffix.lower() not in (".html", ".htm"):
+    if isinstance(found := where(path), Unfit):
+        raise fail("report", *found)
+    place = Path(os.fsdecode(path))
+    if place.suffix.lower() not in (".html", ".htm") and not found.stream:
         raise fail("report", f"the file is called {place.name!r}", "give a name that ends with .html")
-    if not place.parent.is_dir() or place.is_dir():
-        raise fail("report", f"{str(path)!r} has no folder to be written to", "create the folder, or write elsewhere")
-    found = diagnose(subject, X, y)
-    checks = [replace(check, sentence=say(check.sentence), advice=say(check.advice)) for check in found.checks]
-    values = context(estimator, subject, replace(found, checks=tuple(checks)), parameters=parameters, title=title)
+    seen = diagnose(subject, X, y)
+    checks = [replace(check, sentence=say(check.sentence), advice=say(check.advice)) for check in seen.checks]
+    values = context(estimator, subject, replace(seen, checks=tuple(checks)), parameters=parameters, title=title)
     values["facts"] = [(name, say(text) if name == "Method" else text) for name, text in values["facts"]]
     text = render(values)
-    with whole_file(place, "report") as handle:
+    with whole_file(path, "report", stream=True) as handle:
         handle.write(text.encode())
     return place
 

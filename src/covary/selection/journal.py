@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ import numpy as np
 from covary._checks import fail
 from covary._module import Module
 from covary._read import open_plain
-from covary._write import whole_file
+from covary._write import Unfit, where, whole_file
 
 FORMAT = "covary journal 1"
 
@@ -54,21 +54,20 @@ class Journal:
     """
 
     def __init__(self, path: Any, problem: str, size: int) -> None:
-        self.path, self.size, self.known = Path(path), size, dict[bytes, tuple[float, np.ndarray]]()
+        found = where(path, stream=False)
+        if isinstance(found, Unfit):
+            raise fail("Journal", *found)
+        self.path, self.size, self.known = found.target, size, dict[bytes, tuple[float, np.ndarray]]()
         head = json.dumps({"format": FORMAT, "problem": problem, "size": size}).encode() + b"\n"
-        if self.path.exists() and (self.path.stat().st_size or not self.path.is_file()):
+        if found.old is not None and found.old.st_size:
             self._read(head)
         else:
             with whole_file(self.path, "Journal") as file:
                 file.write(head)
 
     def _read(self, head: bytes) -> None:
-        try:
-            with open_plain(self.path) as file:
-                raw = file.read()
-        except OSError as error:
-            what = f"the checkpoint {str(self.path)!r} cannot be read ({error.strerror})"
-            raise fail("Journal", what, "give another file name") from None
+        with self._complaining("read"), open_plain(self.path) as file:
+            raw = file.read()
         if not raw.startswith(head):
             raise fail(
                 "Journal",
@@ -85,6 +84,14 @@ class Journal:
             with whole_file(self.path, "Journal") as file:
                 file.write(raw[: len(head) + whole])
 
+    @contextmanager
+    def _complaining(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            what = f"the checkpoint {str(self.path)!r} cannot be {what} ({error.strerror or error})"
+            raise fail("Journal", what, "free space, or give another file") from None
+
     def kept(self, level: float, function: Function) -> Function:
         """The function, which looks into the journal first; ``level`` tells apart what is evaluated on other rows."""
 
@@ -94,7 +101,7 @@ class Journal:
                 value, gradient = self.known[key]
                 return value, gradient.copy()
             value, gradient = function(theta)
-            with open(self.path, "ab") as file:
+            with self._complaining("written to"), open(self.path, "ab") as file:
                 file.write(key + np.concatenate([[value], gradient]).tobytes())
             self.known[key] = (float(value), np.array(gradient))
             return value, gradient

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError, fail
+from covary._checks import CovaryError, check_count, fail
 from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
@@ -194,6 +194,7 @@ def learn(
     >>> fit.status
     'converged'
     """
+    check_count("learn", "n_restarts", n_restarts)
     if gram.composite:
         if objective is not None or len(tie):
             what = "an objective or tied parameters are given"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import fail, shown
 from covary._words import counted
 from covary.data import Data
 from covary.distributions import AbstractDistribution, LogNormal, Uniform
@@ -25,6 +25,8 @@ class Priors:
     def __init__(self, model: Any, by_pattern: Mapping[str, Any] | None) -> None:
         self.by_path: dict[str, Any] = {}
         paths = parameters(model)
+        if not isinstance(by_pattern or {}, Mapping):
+            raise fail("priors", f"they are {shown(by_pattern)}", "give distributions by path, or None")
         for pattern, prior in (by_pattern or {}).items():
             flat = prior if isinstance(prior, list | tuple) else [prior]
             if not all(isinstance(p, AbstractDistribution) for p in flat):
