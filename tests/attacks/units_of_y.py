@@ -154,7 +154,7 @@ def posterior_case(t: Table, u: Units, inference: Any, gram: Any, kernel: str = 
     assert abs(moved - expected) < 1e-6 * (1 + abs(one.log_evidence) + abs(expected)), f"log evidence off by {moved - expected:.1e}"
     density = one.predict(t.new).y.log_prob(t.observed) - np.log(abs(u.a))
     found = two.predict(t.new).y.log_prob(u(t.observed))
-    assert np.abs(found - density).max() < 1e-5, f"log density off by {np.abs(found - density).max():.1e}"
+    assert np.abs(found - density).max() < (1e-5 if settled[0] else LEARNED), f"log density off by {np.abs(found - density).max():.1e}"
 
 
 # learned --------------------------------------------------------------------------------------------------------------------

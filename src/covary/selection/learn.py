@@ -25,6 +25,7 @@ from covary.gram.subset import Subset
 from covary.inference.base import AbstractInference
 from covary.inference.condition import as_model, bind, check_dense
 from covary.inference.exact import Exact
+from covary.inference.separation import check_weights
 from covary.inference.svgp import SVGP
 from covary.model import Model
 from covary.optimise.clock import Clock, interruptible
@@ -33,7 +34,7 @@ from covary.parameters import Packing
 from covary.selection.journal import Journal, fingerprint
 from covary.selection.levels import GAIN, Levels, coarse_inference
 from covary.selection.priors import Priors
-from covary.selection.problem import Objective, box, difference_hessian, needed_jitter, real_scales
+from covary.selection.problem import LIMITLESS, Objective, box, difference_hessian, limitless, needed_jitter, real_scales
 from covary.selection.progress import Tracker
 from covary.selection.search import (
     CLEARLY,
@@ -231,6 +232,7 @@ def _search(
     began = time.monotonic()
     first = data.take(slice(0, 1)) if isinstance(data, Data) else data
     bind("learn", model, first, Dense() if isinstance(gram, Subset) else gram)  # the checks, before any work
+    check_weights("learn", model, data)
     if isinstance(gram, Dense):
         check_dense("learn", model, data)
     model = spread_equal(model)
@@ -337,7 +339,7 @@ def _search(
         levels = (levels[-1],)
         ladder.settle(natural)
         function, note = on(levels[0])
-        best = min([climb(p, GAIN, 500) for p in points] or [best], key=lambda r: r.value)
+        best = min([climb(p, GAIN, 500) for p in points] or [climb(best.x, GAIN, 500)], key=lambda r: r.value)
         peaks = [Peak(best)]
     elif not only and len(levels) == 1 and np.isfinite(best.value):
         best = min(climb(best.x, GAIN, 500), best, key=lambda r: r.value)
@@ -394,10 +396,11 @@ def _search(
     problem.data, problem.gram = ladder.whole()
     if getattr(gram, "learned", False) and not deadline.over():
         refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])
+    endless = refined.status == "converged" and limitless(packing, attached, data, refined.x, (lower, upper))
     return Learned(
         packing.unpack(refined.x),
         -refined.value,
-        refined.status,
+        LIMITLESS if endless else refined.status,
         len(history),
         time.monotonic() - began,
         levels,
