@@ -111,6 +111,7 @@ ORDER = [
     "components",
     "posterior",
     "inference.base",
+    "inference.separation",
     "inference.exact",
     "inference.modes",
     "inference.laplace",

@@ -25,7 +25,10 @@ from covary.likelihoods.softmax import Softmax
 
 CHUNK = 2048  # rows at a time where all are visited
 NEAR, MIXED = 1.0, 8  # how short steps must be, in standard deviations of the rows, to be mixed, and how many of them
-FLAT, ROUNDING = 1e-13, 1e-12  # of rows and divergence, whatever the units of y: gains of the bound that are none; losses excused
+FLAT, ROUNDING = (
+    1e-13,
+    1e-12,
+)  # of rows and divergence, whatever the units of y: gains of the bound that are none, losses
 KEPT = 2**28  # bytes of features that are kept from one visit to the next
 
 

@@ -74,7 +74,7 @@ class AbstractLikelihood(Module):
     support = "real"
     log_concave = False
     sized = False
-    location = False  # whether p(y | f) depends on y − f alone, f the first latent function: a level far from zero then costs no digits
+    location = False  # whether p(y | f) depends on y − f alone, f the first latent function: levels then cost no digits
     smooth = True  # whether log p has a second derivative in f that says something (Laplace's method lives on it)
 
     @property

@@ -192,7 +192,7 @@ def box(packing: Packing, priors: Priors, data: Data, theta0: np.ndarray, centre
 
 
 def limitless(packing: Packing, priors: Priors, data: Data, theta: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> bool:
-    """Whether free weights of the mean function, with no prior and no bounds, explain the data the better the larger they are."""
+    """Whether weights of the mean function with neither prior nor bounds explain the data the better the larger they are."""
     free = [s for s in packing.slots if s.paths[0].startswith("mean.") and priors.of(s) is None]
     places = [i for s in free for i in range(s.start, s.stop) if np.isneginf(bounds[0][i]) and np.isposinf(bounds[1][i])]
     model = packing.unpack(theta)

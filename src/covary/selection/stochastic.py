@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ def train(
     """
     packing = problem.packing
     begin = Packing(packing.unpack(theta), tie=tie, scale=packing.scale)
-    left = None if clock.end is None else max(1.0, clock.end - time.monotonic())
+    left = None if clock.end is None else max(1.0, clock.left())
     rows = problem.data.rows
 
     def note(step: int, steps: int, value: float) -> None:
