@@ -117,6 +117,7 @@ ORDER = [
     "components",
     "posterior",
     "inference.base",
+    "inference.separation",
     "inference.exact",
     "inference.modes",
     "inference.laplace",

@@ -46,6 +46,7 @@ from covary.kernels.text import parse
 from covary.likelihoods.gaussian import Gaussian
 from covary.means.functions import AbstractMean, Constant, Function, Linear, Zero
 from covary.model import Model
+from covary.optimise.clock import Clock
 from covary.parameters import Packing, bound, freeze, set_values
 from covary.selection.learn import learn
 from covary.selection.left_out import GeneralisedCrossValidation, KFold, LeaveOneOut
@@ -208,8 +209,8 @@ class GPEstimator(Assessed, BaseEstimator):
             model = freeze(model, self.fixed)
         return bound(model, self.bounds) if self.bounds else model
 
-    def _fit(self, start: Model, data: Data, inference: AbstractInference, rivals: Any = ()) -> None:
-        """Learn what is free, and condition."""
+    def _fit(self, start: Model, data: Data, inference: AbstractInference, rivals: Any = ()) -> Clock:
+        """Learn what is free, and condition; the clock that has run meanwhile."""
         priors = self.priors
         if isinstance(priors, str) and priors == "default":
             own = own_priors(start, data.X.columns, target_scale(data)) if self.kernel is None else {}
@@ -218,9 +219,10 @@ class GPEstimator(Assessed, BaseEstimator):
             raise fail(self._who, f"priors is {priors!r}", "give 'default', None, or distributions by path")
         self.priors_ = Priors(start, priors).by_path
         self.learned_ = None
+        clock = Clock(self.max_time)
         asked = self.inference not in ("auto", "laplace")
         if self._reader is None:
-            choice = choose(self._who, self.method, start, data, inference, free=free_memory(), given=asked)
+            choice = choose(self._who, self.method, start, data, inference, free=free_memory(), given=asked, clock=clock)
         else:
             choice = self._from_disk(inference)
         table = getattr(choice.gram, "table", None)
@@ -238,18 +240,25 @@ class GPEstimator(Assessed, BaseEstimator):
                 n_restarts=self.n_restarts,
                 starts=self._short(start, data, choice),
                 rivals=rivals,
-                max_time=self.max_time,
+                max_time=clock,
+                reserve=self._afterwards(choice, data.y.ndim),
                 checkpoint=self.checkpoint,
                 key=seed,
                 objective=self._objective(choice),
             )
             model = self.learned_
         self.model_ = getattr(model, "model", model)
-        self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
+        with clock.timing("condition"):
+            self.posterior_ = condition(model, data, inference=inference, gram=choice.gram)
         if table is not None:  # the columns were learned from a sample
             settled = self.posterior_.bound.settled
             dropped = table.rows - settled.rows - settled.left_out.get(table.target, 0)
             self.columns_ = self.columns_.counted(settled.left_out, dropped)
+        return clock
+
+    def _afterwards(self, choice: Choice, outputs: int) -> float:
+        """How many times what conditioning takes is kept back from ``max_time``, for that and for what follows it."""
+        return 1.0
 
     def _short(self, start: Model, data: Data, choice: Choice) -> list[Model]:
         """A start with a short length-scale, on one input or along time: beside others, and of classes beside the only one."""

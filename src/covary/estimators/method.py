@@ -25,6 +25,7 @@ from covary.inference.base import AbstractInference
 from covary.inference.exact import Exact
 from covary.inference.svgp import SVGP
 from covary.likelihoods.gaussian import Gaussian
+from covary.optimise.clock import Clock
 from covary.parameters import Packing
 
 EXACT_ROWS = 10_000  # under Gaussian noise; a fit then takes minutes on two cores
@@ -33,6 +34,7 @@ MARKOV_ROWS = 2_000  # below which a dense fit is done sooner than the filter is
 NEIGHBOURS = 30
 NEIGHBOUR_COLUMNS = 3  # inputs like places, in which near rows tell most
 QUIET = 0.8  # the share of noise up to which near rows may tell more than a smooth surface through inducing inputs
+SHARE = 0.1  # of the time for a fit that may go into that judgement
 SAMPLE = 800  # rows from which that share is judged
 INDUCING = 500
 MEMORY_SHARE = 0.7  # of what is free that a fit may take
@@ -50,7 +52,17 @@ class Choice:
     why: str
 
 
-def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInference, *, free: int, given: bool) -> Choice:
+def choose(
+    who: str,
+    method: Any,
+    model: Any,
+    data: Data,
+    inference: AbstractInference,
+    *,
+    free: int,
+    given: bool,
+    clock: Clock | None = None,
+) -> Choice:
     """What ``method`` stands for with this model and these data.
 
     Parameters
@@ -67,6 +79,8 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
         Bytes of memory to be had.
     given
         Whether the user asked for this inference by name: it is then not exchanged.
+    clock
+        The time there is for the whole fit; no limit by default.
     """
     if isinstance(method, AbstractGram):
         name = "committee" if isinstance(method, Committee) else type(method).__name__
@@ -92,7 +106,7 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
     if gaussian and isinstance(inference, Exact):
         if data.X.columns <= NEIGHBOUR_COLUMNS:
             return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{why} on few inputs: each given its nearest neighbours")
-        share = noise_share(model, data)
+        share = noise_share(model, data, clock)
         said = f"{why}, of whose scatter {100 * share:.0f} % looks like noise in a sample"
         if share <= QUIET:
             return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{said}: each given its nearest neighbours")
@@ -107,8 +121,8 @@ def choose(who: str, method: Any, model: Any, data: Data, inference: AbstractInf
     )
 
 
-def noise_share(model: Any, data: Data) -> float:
-    """How much of the scatter of y a quick fit to a sample calls noise."""
+def noise_share(model: Any, data: Data, clock: Clock | None = None) -> float:
+    """How much of the scatter of y a quick fit to a sample calls noise; it takes at most a tenth of the time there is."""
     from covary.selection.learn import learn
     from covary.selection.starts import target_scale
 
@@ -116,7 +130,8 @@ def noise_share(model: Any, data: Data) -> float:
     some = data.take(rows)
     if not Packing(model).size:
         return float(np.mean(model.likelihood.variance)) / target_scale(some) ** 2
-    return float(np.mean(learn(model, some).likelihood.variance)) / target_scale(some) ** 2
+    limit = None if clock is None or clock.end is None else SHARE * max(clock.left(), 0.0)
+    return float(np.mean(learn(model, some, max_time=limit).likelihood.variance)) / target_scale(some) ** 2
 
 
 def _named(method: str, inference: AbstractInference) -> Choice:

@@ -19,6 +19,7 @@ from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
 from covary.estimators.defaults import rougher
 from covary.estimators.inputs import read_rows, read_table, read_targets, rows_kept
+from covary.estimators.method import Choice
 from covary.estimators.observed import named_likelihood
 from covary.estimators.options import check_level, random_of
 from covary.inference.condition import condition
@@ -26,6 +27,7 @@ from covary.inference.exact import Exact
 from covary.likelihoods.gaussian import Gaussian
 from covary.model import GP, Model
 from covary.models.local_scale import local_scale
+from covary.optimise.clock import Clock
 from covary.posterior import square_root
 from covary.selection.starts import starting_values
 from covary.updates import append_data, can_append
@@ -214,8 +216,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             self._scale = np.where((np.ptp(y, axis=0) > 0) & (spread > 0), spread, 1.0)
         data = self._data(X, y, noise_variance, weight, inference)
         start = self._start(data, likelihood)
-        self._fit(start, data, inference, self._rivals(start))
-        self._localise()
+        self._localise(self._fit(start, data, inference, self._rivals(start)))
         self._finish(data)
         return self
 
@@ -225,17 +226,31 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             if value is not None:
                 raise fail("GPRegressor", f"{name} is given with a table on disk", "leave it out, or fit to rows in memory")
 
-    def _localise(self) -> None:
-        """Error bars that follow the size of the errors from place to place, where that is wanted."""
+    def _local(self, choice: Choice, outputs: int) -> bool:
+        """Whether the size of the errors may be looked at place by place though nobody asked for it."""
+        auto = self.local_errors == "auto" and self.method == "auto"
+        return auto and choice.name in ("vecchia", "low_rank") and outputs == 1
+
+    def _afterwards(self, choice: Choice, outputs: int) -> float:
+        return 3.0 if self.local_errors is True or self._local(choice, outputs) else 1.0  # a second process, and its errors
+
+    def _localise(self, clock: Clock) -> None:
+        """Error bars that follow the size of the errors from place to place, where that is wanted and there is time."""
         if self.local_errors not in ("auto", True, False):
             raise fail("GPRegressor", f"local_errors is {self.local_errors!r}", "choose 'auto', True or False")
         always = self.local_errors is True
         if always and self.posterior_.data.y.ndim == 2:
             raise fail("GPRegressor", "local_errors is True with several outputs", "fit one output at a time")
-        large = self.local_errors == "auto" and self.method == "auto" and self.method_.name in ("vecchia", "low_rank")
-        if always or (large and self.posterior_.data.y.ndim == 1):
-            seed = int(random_of(self._who, self.random_state).randint(2**31))
-            self.posterior_ = replace(self.posterior_, scale=local_scale(self.posterior_, always=always, key=seed))
+        if not always and not self._local(self.method_, self.posterior_.data.y.ndim):
+            return
+        again = clock.took["condition"]  # as long again for the process of the errors
+        if clock.over(2 * again) and not always:
+            self.method_ = replace(self.method_, why=f"{self.method_.why}; max_time left none for local error bars")
+            return
+        left = None if clock.end is None else max(clock.left() - again, 0.0)
+        seed = int(random_of(self._who, self.random_state).randint(2**31))
+        found = local_scale(self.posterior_, always=always, key=seed, max_time=left)
+        self.posterior_ = replace(self.posterior_, scale=found)
 
     def _read(self, X: Any, y: Any, noise: Any, weight: Any, size: Any, *, reset: bool) -> tuple[Any, ...]:
         """Everything that goes by rows, without the rows that are left out for missing inputs."""

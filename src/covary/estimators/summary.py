@@ -153,6 +153,11 @@ def _notes(estimator: Any, classes: bool) -> list[str]:
         out += conditioning(estimator.posterior_).doubts
     if estimator.posterior_.status not in ("exact", "converged"):
         out.append(f"the approximation did not settle ({estimator.posterior_.status}): try another inference, or more sweeps")
+    learned = estimator.learned_
+    if learned is not None and learned.status.startswith("without limit"):
+        out.append(
+            "the mean has no limit: the further it moves, the better it explains the data; give it a prior, or another mean"
+        )
     if not classes:
         return out
     rare = [str(c) for c, n in zip(estimator.classes_, estimator.class_count_, strict=True) if n <= 1]

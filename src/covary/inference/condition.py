@@ -13,6 +13,7 @@ from covary.gram.base import AbstractBound, AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
 from covary.inference.exact import Exact
+from covary.inference.separation import check_weights
 from covary.inference.svgp import SVGP
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.softmax import Softmax
@@ -101,6 +102,7 @@ def condition(model: Model, data: Data, *, inference: AbstractInference = Exact(
     start = getattr(model, "start", None) if isinstance(inference, SVGP) else None
     model = as_model(model)
     bound = bind("condition", model, data, gram)
+    check_weights("condition", model, data)
     with precision(data.dtype), blas_threads(order(bound, inference)):
         solved = inference.solve(model, data, bound, memory=start)
         return Posterior(model, data, solved.extra.get("bound", bound), solved)

@@ -28,7 +28,7 @@ NEAR, MIXED = 1.0, 8  # how short steps must be, in standard deviations of the r
 FLAT, ROUNDING = (
     1e-13,
     1e-12,
-)  # of rows and divergence, whatever the units of y: gains of the bound that are none; losses excused
+)  # of rows and divergence, whatever the units of y: gains of the bound that are none, losses
 KEPT = 2**28  # bytes of features that are kept from one visit to the next
 
 

@@ -26,6 +26,7 @@ from covary.likelihoods.differences import slope_over_parameters
 from covary.likelihoods.outcomes import Outcomes
 from covary.likelihoods.steps import averaged_cdf
 
+FAR, FURTHER = 30.0, 600.0  # latent values at which a likelihood with a link shows what it tends to
 AVERAGE = 64  # nodes of the Gauss–Hermite rule for expectations of smooth functions of f
 
 
@@ -74,7 +75,7 @@ class AbstractLikelihood(Module):
     support = "real"
     log_concave = False
     sized = False
-    location = False  # whether p(y | f) depends on y − f alone, f the first latent function: a level far from zero then costs no digits
+    location = False  # whether p(y | f) depends on y − f alone, f the first latent function: levels then cost no digits
     smooth = True  # whether log p has a second derivative in f that says something (Laplace's method lives on it)
 
     @property
@@ -318,6 +319,18 @@ class AbstractLikelihood(Module):
             refuse(who, "y", values, values <= 0, f"{name} observations are positive; give positive numbers")
         if y.ndim == 2:
             refuse(who, "the size", y[:, 1], y[:, 1] <= 0, "give positive numbers of trials or exposures")
+
+    def open_sides(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether p(y | f) stays where it is as f falls for ever, and as it rises (one latent function).
+
+        True of one side for labels, for counts of zero and of all trials, for the lowest and highest levels.
+        """
+        if self.location:
+            return np.zeros(len(y), bool), np.zeros(len(y), bool)
+        at = np.broadcast_to(np.array([-FURTHER, -FAR, FAR, FURTHER]), (len(y), 4))
+        with np.errstate(all="ignore"):
+            low, falling, rising, high = np.nan_to_num(self.log_probs(y, np.ascontiguousarray(at)), nan=-np.inf).T
+        return low > falling - 1.0, high > rising - 1.0
 
     def latent_values(self, y: np.ndarray) -> np.ndarray:
         """Rough latent values behind the observations: they give learning its scales, and nothing else."""

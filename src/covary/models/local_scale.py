@@ -87,7 +87,9 @@ class LocalScale:
         return self.at(X)[0]
 
 
-def local_scale(posterior: Posterior, *, always: bool = False, key: int = 0) -> LocalScale | None:
+def local_scale(
+    posterior: Posterior, *, always: bool = False, key: int = 0, max_time: float | None = None
+) -> LocalScale | None:
     """The local scale of a posterior's errors, or None where rows left out are not described clearly better by one.
 
     Parameters
@@ -98,6 +100,8 @@ def local_scale(posterior: Posterior, *, always: bool = False, key: int = 0) -> 
         Whether to keep what is found even where rows are few or gain little.
     key
         Seed of the rows from which the process is learned.
+    max_time
+        Seconds for learning the process; conditioning on all rows follows.
 
     Examples
     --------
@@ -121,7 +125,7 @@ def local_scale(posterior: Posterior, *, always: bool = False, key: int = 0) -> 
     some = seen.take(np.sort(order[:ROWS]))
     centre = float(np.average(some.y, weights=1 / (some.noise_variance + some.y.var())))
     start = Model(GP(float(some.y.var()) * Matern32(), mean=Constant(centre)), likelihood=Gaussian(1.0))
-    process = conditioned(learn(start, some, key=key).model, seen)
+    process = conditioned(learn(start, some, key=key, max_time=max_time).model, seen)
     judged = np.sort(order[:JUDGED])
     w, q = w[judged], q[judged]
 

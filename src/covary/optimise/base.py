@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,15 +37,19 @@ class Recorder:
     ) -> None:
         self.function, self.deadline, self.note = function, deadline, note
         self.steps = 0
+        self.took = 0.0  # by the last evaluation: the next one is not begun where as much would be late
         self.best: tuple[float, np.ndarray, np.ndarray] | None = None
         self.last: tuple[np.ndarray, tuple[float, np.ndarray]] | None = None
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         if self.last is not None and np.array_equal(self.last[0], x):
             return self.last[1]  # optimisers ask for their start again
-        if self.best is not None and over(self.deadline):
+        if self.best is not None and over(self.deadline, self.took):
             raise OutOfTime
+        now = self.deadline.now if isinstance(self.deadline, Clock) else time.monotonic
+        began = now()
         value, gradient = self.function(x)
+        self.took = now() - began
         self.last = (x.copy(), (value, gradient.copy()))
         self.steps += 1
         if np.isfinite(value) and (self.best is None or value < self.best[0]):

@@ -219,6 +219,8 @@ def learning_note(subject: Subject) -> str:
     states = [learned.status for learned in subject.learned if learned is not None]
     if any(status == "out of time" for status in states):
         return "Learning ran out of time: with more of it the fit may become better."
+    if any(status.startswith("without limit") for status in states):
+        return "Learning found no limit for the mean: the further it moves, the better it explains the data. Give it a prior."
     return ""
 
 

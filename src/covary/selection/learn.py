@@ -25,6 +25,7 @@ from covary.gram.subset import Subset
 from covary.inference.base import AbstractInference
 from covary.inference.condition import as_model, bind, check_dense
 from covary.inference.exact import Exact
+from covary.inference.separation import check_weights
 from covary.inference.svgp import SVGP
 from covary.model import Model
 from covary.optimise.clock import Clock, interruptible
@@ -32,7 +33,15 @@ from covary.optimise.lbfgs import lbfgs
 from covary.selection.journal import Journal, fingerprint
 from covary.selection.levels import GAIN, Levels, coarse_inference
 from covary.selection.priors import Priors
-from covary.selection.problem import Objective, box, difference_hessian, natural_coordinates, needed_jitter
+from covary.selection.problem import (
+    LIMITLESS,
+    Objective,
+    box,
+    difference_hessian,
+    limitless,
+    natural_coordinates,
+    needed_jitter,
+)
 from covary.selection.progress import Tracker
 from covary.selection.search import (
     CLEARLY,
@@ -144,7 +153,8 @@ def learn(
     n_restarts: int = 0,
     starts: Sequence[Any] = (),
     rivals: Sequence[Any] = (),
-    max_time: float | None = None,
+    max_time: float | Clock | None = None,
+    reserve: float = 0.0,
     coarse: bool = True,
     checkpoint: Any = None,
     key: int = 0,
@@ -176,7 +186,10 @@ def learn(
         Models with the same parameters (a kernel of another smoothness, say): each is searched from the best point on
         the coarsest level, and takes over if it explains the data clearly better (by 2 nats).
     max_time
-        Seconds after which the best so far is returned.
+        Seconds after which the best so far is returned: nothing is begun that would be late, as far as can be told. Or a
+        :class:`~covary.optimise.clock.Clock` that runs already.
+    reserve
+        How many times what :func:`condition` takes to keep back from that, for what follows.
     coarse
         Whether large problems begin on a subset of the rows.
     checkpoint
@@ -200,14 +213,18 @@ def learn(
             what = "an objective or tied parameters are given"
             raise fail("learn", f"{what} with gram={type(gram).__name__}", "it learns by the evidence, untied")
         bind("learn", as_model(model), data.take(slice(0, 1)) if isinstance(data, Data) else data, gram, {})
-        search = {"n_restarts": n_restarts, "starts": starts, "rivals": rivals, "max_time": max_time, "key": key}
+        left = max(max_time.left(), 0.0) if isinstance(max_time, Clock) else max_time
+        left = None if left == np.inf else left
+        search = {"n_restarts": n_restarts, "starts": starts, "rivals": rivals, "max_time": left, "key": key}
         return gram.learn(as_model(model), data, inference=inference, priors=priors, checkpoint=checkpoint, **search)
-    clock = Clock(max_time)
+    clock = Clock.of(max_time)
     options = {"objective": objective, "inference": inference, "gram": gram, "priors": priors, "tie": tie, "coarse": coarse}
+    options |= {"checkpoint": checkpoint, "key": key, "reserve": reserve}
     with interruptible(clock):
-        return _search(
-            as_model(model), data, clock, n_restarts, tuple(starts), tuple(rivals), checkpoint=checkpoint, key=key, **options
-        )
+        try:
+            return _search(as_model(model), data, clock, n_restarts, tuple(starts), tuple(rivals), **options)
+        finally:
+            clock.kept = 0.0
 
 
 def _search(
@@ -226,11 +243,13 @@ def _search(
     coarse: bool,
     checkpoint: Any,
     key: int,
+    reserve: float,
 ) -> Learned:
     """The search itself, once the clock runs."""
     began = time.monotonic()
     first = data.take(slice(0, 1)) if isinstance(data, Data) else data
     bind("learn", model, first, Dense() if isinstance(gram, Subset) else gram)  # the checks, before any work
+    check_weights("learn", model, data)
     if isinstance(gram, Dense):
         check_dense("learn", model, data)
     model = spread_equal(model)
@@ -250,15 +269,26 @@ def _search(
     ladder = Levels(data, gram, inference, coarse=coarse, key=key)
     levels: Any = ladder.sizes
     if not stochastic and (len(levels) == 1 or gram.thins or isinstance(gram, Subset)):
-        ladder.settle(natural)
+        ladder.settle(natural, deadline)
     coarsely = coarse_inference(model.likelihood) if stochastic else inference
     problem = Objective(packing, attached, data, coarsely, gram, objective, (lower, upper))
     rng = np.random.default_rng(key)
     history: list[tuple[int, float]] = []
     journal = None if checkpoint is None or stochastic else Journal(checkpoint, _name(model, data, problem, key), packing.size)
 
+    def need(rows: int) -> float:
+        return ladder.seconds(rows, deadline)
+
     def on(rows: int) -> tuple[Any, Callable[[float], None]]:
-        function = problem.at(*ladder.at(rows))
+        compute = problem.at(*ladder.at(rows))
+
+        def function(theta: np.ndarray) -> tuple[float, np.ndarray]:
+            with deadline.timing(rows):
+                found = compute(theta)
+            full = need(ladder.sizes[-1])
+            told = 0.0 if rows == ladder.sizes[-1] or stochastic else full  # the end of a coarse search is told on all rows
+            deadline.kept = reserve * (deadline.took.get("settle", 0.0) + full) + told
+            return found
 
         def note(value: float) -> None:
             history.append((rows, -value))
@@ -301,7 +331,7 @@ def _search(
     for i, point in enumerate(points):
         tracker.start = i
         results.append(climb(point, GAIN if only else ROUGH, 500 if i == 0 else 150, results))
-        if deadline.over():
+        if deadline.over(need(levels[0])):
             break
     restarts = [
         Restart(packing.unpack(p), packing.unpack(r.x), -r.value, r.status, r.steps)
@@ -311,7 +341,7 @@ def _search(
         peaks = weigh(results, function, attached, packing, deadline)
     best = peaks[0].end
     for i, rival in enumerate(rivals):
-        if not np.isfinite(best.value) or deadline.over():
+        if not np.isfinite(best.value) or deadline.over(need(levels[0])):
             break
         tracker.start = len(points) + i
         held, before = problem, function
@@ -335,19 +365,21 @@ def _search(
         points = [theta0] if len(levels) > 1 else []
         points += [] if np.allclose(theta0, centre) else [np.clip(centre, lower, upper)]
         levels = (levels[-1],)
-        ladder.settle(natural)
+        ladder.settle(natural, deadline)
         function, note = on(levels[0])
-        best = min([climb(p, GAIN, 500) for p in points] or [best], key=lambda r: r.value)
+        best = min([climb(p, GAIN, 500) for p in points] or [climb(best.x, GAIN, 500)], key=lambda r: r.value)
         peaks = [Peak(best)]
     elif not only and len(levels) == 1 and np.isfinite(best.value):
-        best = min(climb(best.x, GAIN, 500), best, key=lambda r: r.value)
+        late = deadline.over(need(levels[0]))
+        best = replace(best, status=deadline.status) if late else min(climb(best.x, GAIN, 500), best, key=lambda r: r.value)
         peaks = [Peak(best)]
     if not np.isfinite(best.value):
         raise CovaryError(
             "learn: the objective is not finite at any start; check the scales of X and y, or give other starting values."
         )
-    if len(levels) > 1 or stochastic:
-        ladder.settle(packing.unpack(best.x))
+    again = ladder.again(deadline)
+    if (len(levels) > 1 or stochastic) and (ladder.settled is None or not deadline.over(again)):
+        ladder.settle(packing.unpack(best.x), deadline)
     if stochastic:
         problem = Objective(packing, attached, data, inference, ladder.settled_gram(), objective, (lower, upper))
         at_last = train(problem, best.x, gram, tie, deadline, checkpoint, key, tracker)
@@ -382,11 +414,12 @@ def _search(
             lambda rows, x: problem.value(x, *ladder.at(rows)),
             gram.thins,
             plain - peaks[0].end.value if np.isfinite(plain) else 0.0,
+            need,
         )
     for _ in range(ROUNDS if gram.thins else 0):  # neighbours by the length-scales that were found
-        if np.abs(refined.x - ladder.begun(packing)).max() < MOVED or deadline.over():
+        if np.abs(refined.x - ladder.begun(packing)).max() < MOVED or deadline.over(ladder.again(deadline)):
             break
-        ladder.settle(packing.unpack(refined.x))
+        ladder.settle(packing.unpack(refined.x), deadline)
         function, note = on(levels[-1])
         with blas_threads(levels[-1]):
             step = ladder.gain(levels[-1])
@@ -394,10 +427,11 @@ def _search(
     problem.data, problem.gram = ladder.whole()
     if getattr(gram, "learned", False) and not deadline.over():
         refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])
+    endless = refined.status == "converged" and limitless(packing, attached, data, refined.x, (lower, upper))
     return Learned(
         packing.unpack(refined.x),
         -refined.value,
-        refined.status,
+        LIMITLESS if endless else refined.status,
         len(history),
         time.monotonic() - began,
         levels,

@@ -18,6 +18,7 @@ from covary.inference.laplace import Laplace
 from covary.inference.svgp import SVGP
 from covary.kernels.tiles import tile_size
 from covary.likelihoods.gaussian import Gaussian
+from covary.optimise.clock import Clock
 from covary.parameters import POSITIVE
 
 GAIN = 0.01  # nats: stop when a step would gain less
@@ -89,10 +90,23 @@ class Levels:
             return [6 * n * m * (m + 500.0) if n > DENSE_ROWS else d for n, d in zip(self.sizes, dense, strict=True)]
         return dense if isinstance(self.gram, Dense | Subset) else [float(n) for n in self.sizes]
 
-    def settle(self, model: Any) -> None:
+    def settle(self, model: Any, clock: Clock) -> None:
         """Settle what depends on the kernel (inducing inputs, neighbours, a subset) for this model."""
         self.version += 1
-        self.settled, self.model = self.gram.prepare(model, self.data, key=self.key), model
+        with clock.timing("settle"):
+            self.settled, self.model = self.gram.prepare(model, self.data, key=self.key), model
+
+    def seconds(self, rows: int, clock: Clock) -> float:
+        """How long an evaluation on this level will take: as the last one there, or as those on another level let expect."""
+        if rows in clock.took:
+            return clock.took[rows]
+        costs = dict(zip(self.sizes, self.costs(), strict=True))
+        known = [size for size in self.sizes if size in clock.took]
+        return clock.took[known[-1]] * costs[rows] / costs[known[-1]] if known and rows in costs else 0.0
+
+    def again(self, clock: Clock) -> float:
+        """How long it takes to settle once more and to evaluate once on the finest level."""
+        return clock.took.get("settle", 0.0) + self.seconds(self.sizes[-1], clock)
 
     def begun(self, packing: Any) -> np.ndarray:
         """The vector of the model that was settled for last."""

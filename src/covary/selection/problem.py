@@ -17,6 +17,7 @@ from covary.gram.dense import Dense
 from covary.gram.traced import on_device
 from covary.inference.condition import bind, order, settled
 from covary.inference.exact import Exact
+from covary.inference.separation import separated
 from covary.likelihoods.gaussian import Gaussian
 from covary.means.coordinates import orthogonalising
 from covary.parameters import POSITIVE, Frame, Packing, parameters
@@ -28,6 +29,7 @@ Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 BOX = 12.0  # nats: how far a positive parameter may go from the data's own scale
 NOISE_FLOOR = 1e-6  # of var(y)
+LIMITLESS = "without limit: the further the mean moves the better it explains the data; give it a prior, or another mean"
 
 
 class Objective:
@@ -208,6 +210,17 @@ def box(packing: Packing, priors: Priors, data: Data, theta0: np.ndarray, centre
             lower[part] = np.where(free_low, lowest, lower[part])
             upper[part] = np.where(free_high, np.maximum(first[part], second[part]) + BOX, upper[part])
     return lower, upper
+
+
+def limitless(packing: Packing, priors: Priors, data: Data, theta: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Whether weights of the mean function with neither prior nor bounds explain the data the better the larger they are."""
+    free = [s for s in packing.slots if s.paths[0].startswith("mean.") and priors.of(s) is None]
+    places = [i for s in free for i in range(s.start, s.stop) if np.isneginf(bounds[0][i]) and np.isposinf(bounds[1][i])]
+    model = packing.unpack(theta)
+    with precision(data.dtype):
+        base = model.mean.evaluate(data.X)
+        moved = [packing.unpack(theta + np.eye(len(theta))[i]).mean.evaluate(data.X) - base for i in places]
+    return separated(model.likelihood, data, np.stack(moved, axis=1)) if moved else False
 
 
 def needed_jitter(model: Any, data: Data, inference: Any, gram: Any) -> float | None:

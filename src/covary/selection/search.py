@@ -119,19 +119,23 @@ def refine(
     height: Callable[[int, np.ndarray], float],
     thinned: bool = False,
     plain_below: float = 0.0,
+    need: Callable[[int], float] = lambda rows: 0.0,
 ) -> Result:
     """Carry the best coarse point and its Hessian up the levels; never end below the plain start.
 
     ``arrive(rows, theta)`` is where to begin on a level whose evidence is of another kind than the one below, so that the
     Hessian means nothing there; None where it is of the same kind. ``gain(rows)`` is what a step must gain on a level,
-    ``height(rows, theta)`` the objective without its gradient. A ``thinned`` sum of terms stands for the whole one already,
-    and was settled anew since the peaks were found. ``plain_below`` is how far the plain start was below the best on the
-    coarsest level: where that was hopelessly far, more rows, which widen the difference, need not be asked.
+    ``height(rows, theta)`` the objective without its gradient, ``need(rows)`` the seconds an evaluation there will take. A
+    ``thinned`` sum of terms stands for the whole one already, and was settled anew since the peaks were found.
+    ``plain_below`` is how far the plain start was below the best on the coarsest level: where that was hopelessly far, more
+    rows, which widen the difference, need not be asked.
     """
-    best = peaks[0].end
+    best, ask_start = peaks[0].end, plain_below < HOPELESS
     for below, rows in pairwise(levels):
-        if over(deadline):
-            return _cut_short(best, on(levels[-1]), np.clip(theta0, lower, upper), deadline)
+        first = 0 if peaks[0].H is not None or len(best.x) > MANY else len(best.x)  # evaluations for a Hessian
+        if over(deadline, first * need(below) + len(peaks) * need(rows)):
+            points = [best.x, np.clip(theta0, lower, upper)][: 1 + ask_start]
+            return _cut_short(best, points, lambda x: height(levels[-1], x), on(levels[-1])[1], deadline)
         coarser, _ = on(below)
         function, note = on(rows)
         growth = 1.0 if thinned else rows / below
@@ -145,7 +149,7 @@ def refine(
             H = difference_hessian(coarser, peak.end.x, base, step=1e-2) if H is None else H
             best, _ = quasi_newton(function, peak.end.x, H * growth, **common)
         peaks = [Peak(best)]
-        if rows == levels[-1] and plain_below < HOPELESS:
+        if rows == levels[-1] and ask_start and not over(deadline, need(rows)):
             plain = height(rows, np.clip(theta0, lower, upper))
             note(plain)
             if plain < best.value:
@@ -174,14 +178,13 @@ def _promising(peaks: list[Peak], growth: float, function: Function, note: Calla
     return peaks[int(np.argmax(promises))]
 
 
-def _cut_short(best: Result, full: Any, start: np.ndarray, clock: Any) -> Result:
-    """Time ran out on a coarse level: the better of its point and the plain start, each told on all rows."""
-    function, note = full
+def _cut_short(best: Result, points: list[np.ndarray], height: Any, note: Any, clock: Any) -> Result:
+    """Time ran out on a coarse level: the best of its point and the plain start, each told on all rows."""
     ends = []
-    for x in (best.x, start):
-        value, gradient = function(x)
+    for x in points:
+        value = height(x)
         note(value)
-        ends.append(Result(x, value, gradient, clock.status, best.steps))
+        ends.append(Result(x, value, best.gradient, clock.status, best.steps))
     return min(ends, key=lambda r: r.value)
 
 

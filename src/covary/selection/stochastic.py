@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ def train(
     """
     packing = problem.packing
     begin = packing.like(packing.unpack(theta), tie=tie)
-    left = None if clock.end is None else max(1.0, clock.end - time.monotonic())
+    left = None if clock.end is None else max(1.0, clock.left())
     rows = problem.data.rows
 
     def note(step: int, steps: int, value: float) -> None:

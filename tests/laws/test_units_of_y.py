@@ -1,0 +1,68 @@
+"""A law of every likelihood of real or positive observations: the units of y change the numbers, not what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attacks.units_of_y import NAMES, Table, Units, learned_case, posterior_case, table
+from covary.gram import Dense, LowRank, Markov, Vecchia
+from covary.inference import EP, SVGP, Exact, Laplace
+
+LARGE, SMALL, TURNED = (1e10, 1e6), (2.0**-30, -1e6), (-3.3e-8, 50.0)  # a, and b in standard deviations of a·y
+
+WAYS: list[tuple[str, Any, Any, tuple[float, float]]] = [
+    ("gaussian", Exact(), Dense(), LARGE),
+    ("gaussian", Exact(), Vecchia(8), LARGE),
+    ("gaussian", Exact(), LowRank(8, rule="vfe"), SMALL),
+    ("gaussian", Exact(), Markov(), TURNED),
+    ("student_t", Laplace(), Dense(), LARGE),
+    ("student_t", EP(), Dense(), SMALL),
+    ("laplace", EP(), Dense(), LARGE),
+    ("laplace", SVGP(), LowRank(8), SMALL),
+    ("heteroscedastic", Laplace(), Dense(), SMALL),
+    ("heteroscedastic", SVGP(), LowRank(8), TURNED),
+    ("gamma", Laplace(), Dense(), LARGE),
+    ("gamma", EP(), LowRank(8), SMALL),
+]
+
+
+def some(name: str, seed: int, *, columns: int) -> Table:
+    t = table(name, seed, rows=(30, 40))
+    return Table(name, t.X[:, :columns], t.y, t.new[:, :columns], t.observed)
+
+
+def units(name: str, scaled: tuple[float, float], t: Table) -> Units:
+    a, b = scaled
+    return Units(abs(a), 0.0) if name == "gamma" else Units(a, b * abs(a) * t.spread)
+
+
+@pytest.mark.parametrize(("name", "inference", "gram", "scaled"), WAYS)
+def test_a_posterior_in_other_units(name: str, inference: Any, gram: Any, scaled: tuple[float, float]) -> None:
+    t = some(name, 5, columns=1)
+    posterior_case(t, units(name, scaled, t), inference, gram)
+
+
+@pytest.mark.parametrize(("name", "scaled"), [("student_t", (1e10, 0.0)), ("heteroscedastic", (1e-9, 1e3)), ("gamma", SMALL)])
+def test_a_fit_in_other_units(name: str, scaled: tuple[float, float]) -> None:
+    t = some(name, 3, columns=1)
+    learned_case(t, units(name, scaled, t), n_restarts=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scaled", [LARGE, SMALL, TURNED])
+def test_fits_in_other_units(name: str, scaled: tuple[float, float]) -> None:
+    t = table(name, 17, rows=(50, 60))
+    learned_case(t, units(name, scaled, t))
+
+
+def test_a_constant_column_and_a_row_far_out_change_nothing() -> None:
+    t = some("student_t", 6, columns=1)
+    X, new = (np.column_stack([x, np.full(len(x), 7.0)]) for x in (t.X, t.new))
+    y = t.y.copy()
+    y[3] += 40 * t.spread
+    far = Table("student_t", X, y, new, t.observed)
+    posterior_case(far, units("student_t", LARGE, far), Laplace(), Dense())
