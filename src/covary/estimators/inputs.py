@@ -44,6 +44,8 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
             array: Any = validate_data(estimator, X, reset=True, dtype=np.float64, ensure_all_finite=False)
             columns = estimator.columns_ = Columns.fit(who, array, missing)
     if columns is None or (frame and not len(X)) or (not frame and columns.named and columns.plain):
+        if frame:
+            _numbers(who, X.to_numpy())  # only the complaint about text: the table keeps its names
         array = validate_data(estimator, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
         names = getattr(estimator, "feature_names_in_", None)
         check_entries(who, "X", array, names)

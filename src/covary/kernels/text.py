@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from covary._checks import CovaryError, fail
-from covary._module import STATIC, Marked
+from covary._module import CONVERT, STATIC, Marked
 from covary.kernels.base import AbstractKernel, Scaled
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns, Function
@@ -164,7 +164,7 @@ class _Reader:
         if depth > MOST_DEPTH:
             raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-            return node.value
+            return node.value if abs(node.value) < 2**63 else self.large(node.value)
         if isinstance(node, ast.Name) and node.id in self.functions:
             return self.functions[node.id]
         if isinstance(node, ast.Name) and node.id == "inf":
@@ -186,6 +186,14 @@ class _Reader:
         if isinstance(node, ast.Name) and node.id in CATALOGUE:
             raise fail("kernels.parse", f"{node.id} stands without brackets", f"write {node.id}()")
         raise _unknown(node)
+
+    @staticmethod
+    def large(value: float) -> float:
+        """A number beyond what counts anything: a float."""
+        try:
+            return float(value)
+        except OverflowError:
+            raise fail("kernels.parse", "the text holds a number of more than 300 digits", "write it as 1.5e300") from None
 
     def combine(self, node: ast.BinOp, depth: int) -> Any:
         # a long chain of sums leans left: walk it in a loop, so that depth counts nesting and not length
@@ -229,11 +237,15 @@ class _Reader:
         if maker is None:
             near = get_close_matches(name, CATALOGUE, 5, 0.4) or list(CATALOGUE)[:12]
             raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose one such as {', '.join(near)}")
-        options = {f.name for f in fields(maker) if f.metadata.get(STATIC)} if isinstance(maker, type) else set()
+        structure = [f for f in fields(maker) if f.metadata.get(STATIC)] if isinstance(maker, type) else []
+        options = {f.name for f in structure}
         keywords = {str(k.arg): self.argument(k, options, depth) for k in node.keywords}
         known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()
         if "parameters" in known:  # of a user's function
             keywords["parameters"] = {k: keywords.pop(k) for k in list(keywords) if k not in known}
+        single = {f.name for f in structure if f.metadata.get(CONVERT) is None}
+        if any(isinstance(getattr(v, "value", v), list) for k, v in keywords.items() if k in single):
+            raise fail("kernels.parse", f"{_text(node)} holds a list where one number is expected", _HELP)
         self.bounded(name, maker, arguments, keywords)
         try:
             value = self.nested_fixed(*arguments, **keywords) if name == "fixed" else maker(*arguments, **keywords)
