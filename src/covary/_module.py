@@ -106,6 +106,8 @@ class Module:
             elif isinstance(value, dict):
                 marks += [(key, item.mark) for key, item in value.items() if isinstance(item, Marked)]
                 value = {key: item.value if isinstance(item, Marked) else item for key, item in value.items()}
+            if f.metadata.get(STATIC) and isinstance(value, np.generic):
+                value = value.item()  # structure is printed, hashed and compared as plain Python
             convert = f.metadata.get(CONVERT)
             if convert is not None:
                 value = convert(value)

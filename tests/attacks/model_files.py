@@ -338,13 +338,15 @@ def on_disk(folder: Path) -> Iterator[Case]:
         forged[f"order {text}"] = npy(offsets) + header("'<f8'", f"({n}, 3)", raw, text) + told
     for name, other in {
         "floats": offsets * 1.0, "a table": offsets[None], "backwards": offsets[::-1], "negative": offsets - 1,
-        "far": offsets * 10**15,         "none": offsets[:0], "few": offsets[:2], "many": np.repeat(offsets, 10), "short": np.minimum(offsets, n - 1),
-        "true": offsets > 0,         "least": np.where(offsets == 0, np.iinfo(np.int64).min, offsets),
+        "far": offsets * 10**15, "none": offsets[:0], "few": offsets[:2], "many": np.repeat(offsets, 10),
+        "short": np.minimum(offsets, n - 1), "true": offsets > 0,
+        "least": np.where(offsets == 0, np.iinfo(np.int64).min, offsets),
     }.items():  # fmt: skip
         forged[f"offsets {name}"] = npy(other) + npy(numbers) + told
     for name, text in {
         "another fit": "0" * 32 + " {}", "nothing": "", "no json": f"{mark} {{", "a list": f"{mark} []",
-        "deep": f"{mark} " + "[" * 50_000,         "text": f'{mark} {{"a": "1"}}', "negative": f'{mark} {{"a": -1}}', "far": f'{mark} {{"a": 1e999}}',
+        "deep": f"{mark} " + "[" * 50_000, "text": f'{mark} {{"a": "1"}}', "negative": f'{mark} {{"a": -1}}',
+        "far": f'{mark} {{"a": 1e999}}',
     }.items():  # fmt: skip
         forged[f"told {name}"] = npy(offsets) + npy(numbers) + npy(np.array(text))
     forged["told without end"] = npy(offsets) + npy(numbers) + header("'<U500000000'", "()")

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from covary._checks import CovaryError
+from covary._checks import CovaryError, NotEnoughMemory
+from covary._memory import free_memory
 from covary._read import read_bytes
 from covary._words import GAPS, counted
 from covary.cli.doors import BadData, sentence
@@ -134,8 +135,15 @@ def _unzipped(data: bytes, source: str) -> bytes:
     import gzip
     import zlib
 
+    most, parts = free_memory() // 8, []  # cells take several times the room of their text
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            while part := stream.read(2**24):
+                parts.append(part)
+                if (most := most - len(part)) < 0:
+                    what = f"{source!r} unzips to more than {sum(map(len, parts)) / 2**30:,.1f} GiB"
+                    raise NotEnoughMemory(f"{what}, which is too much for this machine; take fewer rows.")
+        return b"".join(parts)
     except (OSError, EOFError, zlib.error):
         raise BadData(f"{source!r} is damaged: it does not unzip to its end; fetch it again.") from None
 

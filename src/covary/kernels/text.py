@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
@@ -164,7 +165,9 @@ class _Reader:
         if depth > MOST_DEPTH:
             raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-            return node.value if abs(node.value) < 2**63 else self.large(node.value)
+            if isinstance(node.value, int) and abs(node.value) > sys.float_info.max:
+                raise fail("kernels.parse", "the text holds a number of more than 300 digits", "write it as 1.5e300")
+            return node.value
         if isinstance(node, ast.Name) and node.id in self.functions:
             return self.functions[node.id]
         if isinstance(node, ast.Name) and node.id == "inf":
@@ -186,14 +189,6 @@ class _Reader:
         if isinstance(node, ast.Name) and node.id in CATALOGUE:
             raise fail("kernels.parse", f"{node.id} stands without brackets", f"write {node.id}()")
         raise _unknown(node)
-
-    @staticmethod
-    def large(value: float) -> float:
-        """A number beyond what counts anything: a float."""
-        try:
-            return float(value)
-        except OverflowError:
-            raise fail("kernels.parse", "the text holds a number of more than 300 digits", "write it as 1.5e300") from None
 
     def combine(self, node: ast.BinOp, depth: int) -> Any:
         # a long chain of sums leans left: walk it in a loop, so that depth counts nesting and not length
