@@ -127,6 +127,8 @@ class Module:
             marks.setdefault(f.name, Mark(fixed=True))
         if HELD in f.metadata and marks[f.name] == Mark():
             marks[f.name] = Mark(bounds=f.metadata[HELD])
+        if f.metadata.get(STATIC) and isinstance(value, np.generic):
+            value = value.item()  # structure is printed, hashed and compared as plain Python
         convert = f.metadata.get(CONVERT)
         if convert is None:
             return value

@@ -7,6 +7,7 @@ claims must be in the file. Whatever is wrong is a ``ValueError``, or an ``OSErr
 from __future__ import annotations
 
 import errno
+import io
 import math
 import os
 import re
@@ -25,7 +26,7 @@ HEADER = re.compile(
 MOST_HEADER, MOST_DIMENSIONS, MOST_MEMBERS = 4096, 32, 2**16
 
 
-def open_plain(path: str | os.PathLike[str]) -> IO[bytes]:
+def open_plain(path: str | os.PathLike[str]) -> io.BufferedReader:
     """A plain file to read from; a pipe, a device or a folder is an ``OSError``, and nobody waits for a writer."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# what a cell of a text table or of a sheet says where nothing was measured
+GAPS = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA")
+
 
 def counted(count: int, noun: str, plural: str = "") -> str:
     """A number and what it counts.

@@ -109,9 +109,13 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     except BadFile:
         raise
     except CovaryError as error:
-        raise BadFile(f"load: {str(path)!r} cannot be used: {str(error).removeprefix('load: ')}") from None
+        raise BadFile(f"load: {str(path)!r} cannot be used: {_short(str(error).removeprefix('load: '))}") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise bad(path, f"holds entries that do not fit together ({type(error).__name__})") from None
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 500 else f"{text[:300]} ... {text[-100:]}"  # what to do stands at the end
 
 
 def _named(names: list[str]) -> str:

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import covary
+from covary._words import GAPS
 
 from .conftest import waves, write
 from .test_fit import error
@@ -45,6 +47,41 @@ def test_json_several_targets_and_no_error_bars(call: Call, tmp_path: Path, fitt
     assert done.stdout.startswith("y_mean,y_std,z_mean,z_std\n")
     assert call("export", fitted / "one.covary", "q.py", "--no-std", "-q").stdout == ""
     assert (tmp_path / "q.py").stat().st_size < (tmp_path / "p.py").stat().st_size + 10_000
+
+
+NAMES = [*GAPS, "NaT", "Null", "NAN", "n/A", "missing", "-", "0", "a b", "true"]
+
+
+@pytest.mark.filterwarnings("ignore:.*never seen in fit")
+def test_categories_that_read_like_gaps(call: Call, tmp_path: Path) -> None:
+    """The model, the command and the exported file agree on every text, whether the model knows it or not."""
+    many = pd.DataFrame({"x": np.linspace(0, 1, 3 * len(NAMES)), "soil": pd.Series(NAMES * 3, dtype="category")})
+    few = many[~many["soil"].isin(NAMES[:-4])].astype({"soil": str}).astype({"soil": "category"})
+    new = pd.DataFrame({"x": 0.5, "soil": NAMES})
+    quoted = "".join(f'0.5,"{text}"\n' for text in NAMES)
+    (tmp_path / "new.csv").write_text(f"x,soil\n{quoted}", encoding="utf-8")
+    for frame in (many, few):
+        y = frame["x"] + 3 * frame["soil"].cat.codes
+        model: Any = covary.GPRegressor("Matern32().on(0) + 4.0 * Hamming().on(1)", noise=0.1, fixed="*").fit(frame, y)
+        expected = model.predict(new)
+        model.save(tmp_path / "m.covary")
+        model.export(tmp_path / "predictor.py")
+        space: dict[str, Any] = {"__name__": "predictor"}
+        exec((tmp_path / "predictor.py").read_text("utf-8"), space)
+        for table in (new, {"x": [0.5] * len(NAMES), "soil": NAMES}):
+            np.testing.assert_allclose(space["predict"](table), expected, rtol=1e-9)
+        for gap in (None, np.nan, pd.NA, pd.NaT):
+            with pytest.raises(ValueError, match="nan at row 0"):
+                space["predict"](pd.DataFrame({"x": [0.5], "soil": [gap]}))
+        known = np.array([text not in GAPS or frame is many for text in NAMES])
+        said = call("predict", "m.covary", "new.csv", "--out", "p.csv", "--drop-missing")
+        assert said.exit_code == 0, said.output
+        np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["mean"], expected[known], rtol=1e-9)
+        read = space["read_csv"](tmp_path / "new.csv")
+        assert [cell is not None for cell in read["soil"]] == known.tolist()
+        kept = {name: [v for v, ok in zip(column, known, strict=True) if ok] for name, column in read.items()}
+        np.testing.assert_allclose(space["predict"](kept), expected[known], rtol=1e-9)
+    assert "missing" in error(call("predict", "m.covary", "new.csv"), 3)
 
 
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path, fitted: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_model_with_functions_of_its_own_is_for_python(call: Call, tmp_path: P
     covary.GPRegressor("Matern52()", mean=half, noise=0.1, fixed="*").fit(frame, [0.0, 1.0, 0.0, 2.0]).save("m.covary")
     frame.to_csv(tmp_path / "t.csv", index=False)
     for arguments in (["info"], ["predict"], ["report"], ["export"]):
-        more = {"predict": ["t.csv"], "report": ["--out", "r.html"], "export": ["--out", "p.py"]}.get(arguments[0], [])
+        more = {"predict": ["t.csv"], "report": ["--out", "r.html"], "export": ["p.py"]}.get(arguments[0], [])
         said = error(call(*arguments, "m.covary", *more), 4)
         assert "uses the function 'half'" in said
         assert "which the command does not have; load it in Python, where functions can be given." in said

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from covary._checks import NotEnoughMemory
+from covary.cli import tables
 from covary.cli.columns import choose, names_of, numbers
 from covary.cli.doors import BadData, BadUsage
 from covary.cli.tables import Table, read_table
@@ -208,3 +210,20 @@ def test_thousands_of_columns_are_read(tmp_path: Path) -> None:
     table = made(tmp_path, text)
     roles = choose(table, targets=["c4999"])
     assert values(table, *roles.all).shape == (3, count)
+
+
+def test_a_small_file_that_unzips_to_a_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"x,y\n" + b"1,2\n" * 100_000, mtime=0))
+    assert len(read_table(str(tmp_path / "t.csv.gz")).frame) == 100_000
+    monkeypatch.setattr(tables, "free_memory", lambda: 2**20)
+    with pytest.raises(NotEnoughMemory, match=r"unzips to more than .* GiB, which is too much for this machine"):
+        read_table(str(tmp_path / "t.csv.gz"))
+
+
+def test_texts_that_a_model_knows_are_no_gaps(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,soil\nNA,NA\n1,?\n2,clay\n", encoding="utf-8")
+    assert read_table(str(tmp_path / "t.csv")).frame["soil"].isna().tolist() == [True, True, False]
+    frame = read_table(str(tmp_path / "t.csv"), {"soil": ["NA", "clay"], "other": ["?"]}).frame
+    assert frame["soil"].isna().tolist() == [False, True, False]
+    assert frame["x"].isna().tolist() == [True, False, False]
+    assert frame["x"].dtype == np.float64

@@ -105,7 +105,7 @@ def test_copied_code_needs_numpy_and_python_only() -> None:
     text = copies(set(every))
     tree = ast.parse(text)
     given = {n.name for n in tree.body if isinstance(n, ast.FunctionDef)} | {*MODULES, "np", "Path", "Any", "print"}
-    given |= {"COLUMNS", "TARGETS", "CLASSES", "LOCATION", "SCALE", "NOISE", "STD", "ROWS"}
+    given |= {"COLUMNS", "GAPS", "TARGETS", "CLASSES", "LOCATION", "SCALE", "NOISE", "STD", "ROWS"}
     given |= {"posterior", "mean_function", "probabilities", *vars(builtins)}
     for function in tree.body:
         assert isinstance(function, ast.FunctionDef)

@@ -7,9 +7,12 @@ import re
 import numpy as np
 import pytest
 
-from covary._checks import CovaryError
+from covary._checks import CovaryError, NotEnoughMemory
+from covary.data import as_inputs
 from covary.kernels import (
     CATALOGUE,
+    Additive,
+    Categories,
     Columns,
     Constant,
     Function,
@@ -230,8 +233,19 @@ BAD = {
     "fixed empty": ("Matern52(lengthscale=fixed())", "fixed does not take these arguments"),
     "fixed two": ("Matern52(lengthscale=fixed(1, 2))", "fixed does not take these arguments"),
     "fixed keyword": ("Matern52(lengthscale=fixed(1, lower=2))", "fixed does not take these arguments"),
-    "number too large": ("1" + "0" * 400 + " * Matern52()", "a kernel cannot be combined with"),
-    "length-scale too large": ("Matern52(lengthscale=1" + "0" * 400 + ")", "give a number or an array of numbers"),
+    "number too large": ("1" + "0" * 400 + " * Matern52()", "more than 300 digits"),
+    "length-scale too large": ("Matern52(lengthscale=1" + "0" * 400 + ")", "more than 300 digits"),
+    "a matrix without end": (
+        "Categories(1000000, rank=100000)",
+        "makes Categories of 100,000,000,000 numbers; ask",
+    ),
+    "the same in floats": ("Categories(1e6, rank=1e5)", "ask for at most 1,000,000 in all"),
+    "the same, held": ("Categories(fixed(1000000), rank=fixed(100000))", "ask for at most 1,000,000 in all"),
+    "matrices in a row": (" + ".join(["Categories(1000, rank=900)"] * 2), "of 1,800,000 numbers"),
+    "paid for by a negative one": ("Categories(-1000000, rank=1000) + Categories(1000, rank=2000)", "of 2,000,000 numbers"),
+    "orders without end": ("Additive(Matern52(), orders=1000000000)", "ask for at most 1,000,000 in all"),
+    "endless orders": ("Additive(Matern52(), orders=inf)", "makes Additive of endless numbers"),
+    "a list for a degree": ("PiecewisePolynomial(degree=[2])", "holds a list where one number is expected"),
     "number of 5000 digits": ("1" * 5000 + " * Matern52()", "is not a kernel expression"),
     "long sum with one bad sign": ("Wiener() - " + " + ".join(["Wiener()"] * 800), "is not understood"),
     "call chain": ("Matern52" + "()" * 2000, "kernels.parse: "),
@@ -252,6 +266,21 @@ def test_bad_text_is_refused_in_one_sentence(text: str, expected: str):
     assert message.endswith((".", "?"))
     assert "\n" not in message
     assert len(message) < 500
+
+
+def test_numpy_s_whole_numbers_are_printed_as_numbers():
+    for kernel in (Categories(np.int64(3)), Polynomial(degree=np.int32(2)), Columns(Matern52(), columns=[np.int64(1)])):
+        assert parse(repr(kernel)) == kernel
+
+
+def test_what_does_not_fit_into_memory_is_refused_in_python_too():
+    with pytest.raises(NotEnoughMemory, match=r"kernels.Categories: this needs .* GiB"):
+        Categories(10**9, rank=10**6)
+    with pytest.raises(NotEnoughMemory, match=r"kernels.Additive: this needs .* GiB"):
+        Additive(Matern52(), orders=10**15)
+    assert Categories(2000, rank=600).factor.shape == (2000, 600)  # more than a text may ask for
+    with pytest.raises(CovaryError, match=r"orders are \[1, 2, 3, 4, 5, 6, 7, 8, \.\.\.\] but X has 2 columns"):
+        Additive(Matern52(), orders=100_000).check(as_inputs([[0.0, 1.0]]))
 
 
 @pytest.mark.parametrize("value", [None, 3, b"Matern52()", ["Matern52()"], Matern52()])

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +134,39 @@ def test_rows_in_a_temporary_folder_are_not_saved(table: Path, tmp_path: Path) -
     with pytest.raises(CovaryError, match=r"temporary folder.*Committee\(folder="):
         fitted(table, None, rule="rbcm").save(tmp_path / "m.covary")
     assert not list(tmp_path.iterdir())
+
+
+def forged(source: Path, **changes: Any) -> Path:
+    """A copy of a model file beside it, whose description of rows on disk says something else."""
+    path = source.with_name("forged.covary")
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(path, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "model.json":
+                page = json.loads(data)
+                page["experts"]["dealt"] |= changes
+                data = json.dumps(page).encode()
+            new.writestr(name, data)
+    return path
+
+
+def test_what_a_file_says_of_rows_on_disk_is_not_believed(saved: Path, tmp_path: Path) -> None:
+    for changes in ({"files": 2**31 - 1}, {"files": "1"}, {"files": True}, {"mark": "../../x"}, {"left_out": {"a": 1e300}}):
+        with pytest.raises(BadFile, match="save the model again"):
+            covary.load(forged(saved / "m.covary", **changes))
+    page = json.loads(zipfile.ZipFile(saved / "m.covary").read("model.json"))["experts"]["dealt"]
+    os.mkfifo(tmp_path / f"rows-{page['mark'][:12]}-000000.spool")
+    with pytest.raises(BadFile, match="a pipe or a device, not a plain file"):
+        covary.load(forged(saved / "m.covary", folder=str(tmp_path)))
+
+
+def test_a_loaded_model_sorts_rows_where_its_own_are(saved: Path, tmp_path: Path) -> None:
+    """Not where the file says: that folder may be anybody's."""
+    moved = shutil.copytree(saved, tmp_path / "moved")
+    model = covary.load(forged(moved / "m.covary", folder=str(tmp_path / "nowhere" / "rows")))
+    assert model.method.folder == str(moved / "rows")
+    model.save(tmp_path / "again.covary")
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_rows_that_moved_along_are_found_and_rows_that_are_gone_are_named(saved: Path, tmp_path: Path) -> None:

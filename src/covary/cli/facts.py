@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -175,6 +176,15 @@ def spoken(summary: Any) -> Any:
     """The summary in the words of the command: options instead of arguments."""
     said = [(name, in_options(text) if name.rpartition(": ")[2] in SPOKEN else text) for name, text in summary.facts]
     return dataclasses.replace(summary, facts=tuple(said))
+
+
+def category_levels(estimator: Any) -> dict[str, Sequence[str]]:
+    """The categories that a model knows, by column; the labels of its classes under the name of the target."""
+    known = getattr(getattr(estimator, "columns_", None), "each", ())
+    found: dict[str, Sequence[str]] = {column.name: column.levels for column in known if column.levels}
+    if hasattr(estimator, "classes_"):
+        found |= {name: [str(c) for c in estimator.classes_.tolist()] for name in target_names(estimator)}
+    return found
 
 
 def target_names(estimator: Any) -> list[str]:

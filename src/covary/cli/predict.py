@@ -16,7 +16,7 @@ from covary.cli.answers import Answer, composite, output_titles
 from covary.cli.columns import check_gaps, check_sign, input_frame, known, names_of, numbers
 from covary.cli.crew import Crew
 from covary.cli.doors import BadData, BadUsage, Run
-from covary.cli.facts import input_names, likelihood_name, target_names
+from covary.cli.facts import category_levels, input_names, likelihood_name, target_names
 from covary.cli.fitting import enable_cache
 from covary.cli.model_file import load_model
 from covary.cli.output import check_table_place, console, write_json, write_table
@@ -58,7 +58,7 @@ def run_predict(
         enable_cache()
         estimator, made = load_model(model)
         source = open_parquet(data) if is_parquet(data) and table_suffix(path) == ".parquet" else None
-        table = read_table(data) if source is None else head_of(source, data)
+        table = read_table(data, category_levels(estimator)) if source is None else head_of(source, data)
         inputs, targets = input_names(estimator), target_names(estimator)
         _check_columns(table, inputs, model)
         kept_names = table.columns if keep_all else names_of(keep, table)

@@ -14,7 +14,7 @@ from covary._checks import CovaryError
 from covary.cli.classes import codes_of
 from covary.cli.columns import input_frame, known, numbers
 from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
-from covary.cli.facts import input_names, likelihood_name, target_names
+from covary.cli.facts import category_levels, input_names, likelihood_name, target_names
 from covary.cli.model_file import load_model
 from covary.cli.output import check_place, console, is_stream
 from covary.cli.progress import bar
@@ -38,7 +38,7 @@ def run_report(
         estimator, made = load_model(model)
         X, y, notes = None, None, []
         if data is not None:
-            X, y, notes = new_rows(estimator, made, read_table(data), model, drop_missing)
+            X, y, notes = new_rows(estimator, made, read_table(data, category_levels(estimator)), model, drop_missing)
         progress.stage("diagnosing and drawing")
         write_page(run, estimator, path, X, y, title)
     if quiet:

@@ -9,14 +9,15 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from covary._checks import CovaryError
+from covary._checks import CovaryError, NotEnoughMemory
+from covary._memory import free_memory
 from covary._read import read_bytes
-from covary._words import counted
+from covary._words import GAPS, counted
 from covary.cli.doors import BadData, sentence
 from covary.cli.sheets import refuse_uncomputed
 
@@ -26,7 +27,7 @@ Column = Any  # a pandas.Series
 FORMATS = ".csv, .tsv, .txt (tabs), each also with .gz, .parquet or .xlsx"
 DELIMITERS = {".csv": ",", ".tsv": "\t", ".txt": "\t", "": ","}
 NAMES = {",": "commas", ";": "semicolons", "\t": "tabs"}
-MISSING = ("", "?", "NA", "N/A", "n/a", "NaN", "nan", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA")
+Levels = Mapping[str, Collection[str]]  # the categories of columns, by name
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,14 @@ class Table:
         return f"in row {row + 1 if self.numbers is None else self.numbers[row]}"
 
 
-def read_table(source: str) -> Table:
-    """The table in a file, or in what comes through stdin for ``-``."""
+def read_table(source: str, levels: Levels | None = None) -> Table:
+    """The table in a file, or in what comes through stdin for ``-``.
+
+    ``levels`` are the categories that a model knows: a text such as ``NA`` is no gap in a column where it is one of them.
+    """
+    levels = levels or {}
     if source == "-":
-        return parse_text(_stdin(), "stdin", ",")
+        return parse_text(_stdin(), "stdin", ",", levels)
     if Path(source).is_dir():
         return _folder(source)
     suffix = table_suffix(source)
@@ -68,10 +73,10 @@ def read_table(source: str) -> Table:
     if suffix == ".parquet":
         return _parquet(data, source)
     if suffix == ".xlsx":
-        return _excel(data, source)
+        return _excel(data, source, levels)
     if data[:2] == b"\x1f\x8b":
         data = _unzipped(data, source)
-    return parse_text(data, source, DELIMITERS[suffix])
+    return parse_text(data, source, DELIMITERS[suffix], levels)
 
 
 def table_suffix(source: str) -> str | None:
@@ -131,8 +136,15 @@ def _unzipped(data: bytes, source: str) -> bytes:
     import gzip
     import zlib
 
+    most, parts = free_memory() // 8, []  # cells take several times the room of their text
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+            while part := stream.read(2**24):
+                parts.append(part)
+                if (most := most - len(part)) < 0:
+                    what = f"{source!r} unzips to more than {sum(map(len, parts)) / 2**30:,.1f} GiB"
+                    raise NotEnoughMemory(f"{what}, which is too much for this machine; take fewer rows.")
+        return b"".join(parts)
     except (OSError, EOFError, zlib.error):
         raise BadData(f"{source!r} is damaged: it does not unzip to its end; fetch it again.") from None
 
@@ -155,7 +167,12 @@ def decode(data: bytes, name: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def parse_text(data: bytes, name: str, usual: str) -> Table:
+def _gaps(title: str, levels: Levels) -> list[str]:
+    """The texts that stand for a gap in a column of this name."""
+    return [text for text in GAPS if text not in levels.get(title, ())]
+
+
+def parse_text(data: bytes, name: str, usual: str, levels: Levels | None = None) -> Table:
     """A table from delimited text."""
     text = decode(data, name)
     if not text.strip():
@@ -165,7 +182,7 @@ def parse_text(data: bytes, name: str, usual: str) -> Table:
     if mark:
         text = "\n" * mark[0].count("\n") + text[mark.end() :]
     header = _header(text, delimiter, name)
-    frame, decimal = _frame(text, delimiter, len(header), name)
+    frame, decimal = _frame(text, delimiter, [_gaps(title, levels or {}) for title in header], name)
     notes = [f"columns are separated by {NAMES[delimiter]}"] if delimiter != usual else []
     notes += ["numbers have a decimal comma"] if decimal == "," else []
     frame, more = _named(frame, header, name)
@@ -214,18 +231,18 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _frame(text: str, delimiter: str, width: int, name: str) -> tuple[Frame, str]:
+def _frame(text: str, delimiter: str, gaps: list[list[str]], name: str) -> tuple[Frame, str]:
     """The cells below the header, typed; with a decimal comma where that makes more columns numeric."""
-    frame = _parse(text, delimiter, width, name, ".")
+    frame = _parse(text, delimiter, gaps, name, ".")
     words = [c for c in frame if is_text(frame[c])]
     if delimiter != "," and words and frame[words].map(lambda v: isinstance(v, str) and "," in v).any(axis=None):
-        other = _parse(text, delimiter, width, name, ",")
+        other = _parse(text, delimiter, gaps, name, ",")
         if sum(is_text(other[c]) for c in other) < len(words):
             return other, ","
     return frame, "."
 
 
-def _parse(text: str, delimiter: str, width: int, name: str, decimal: str) -> Frame:
+def _parse(text: str, delimiter: str, gaps: list[list[str]], name: str, decimal: str) -> Frame:
     import warnings
 
     import pandas as pd
@@ -240,16 +257,16 @@ def _parse(text: str, delimiter: str, width: int, name: str, decimal: str) -> Fr
                 sep=delimiter,
                 decimal=decimal,
                 header=0,
-                names=list(range(width)),
+                names=list(range(len(gaps))),
                 index_col=False,
                 low_memory=False,
                 skipinitialspace=True,
                 keep_default_na=False,
-                na_values=list(MISSING),
+                na_values=list(GAPS) if all(len(some) == len(GAPS) for some in gaps) else dict(enumerate(gaps)),
                 **exact,
             )
         except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError, csv.Error) as error:
-            raise BadData(_ragged(text, delimiter, width, name, error)) from None
+            raise BadData(_ragged(text, delimiter, len(gaps), name, error)) from None
 
 
 def _ragged(text: str, delimiter: str, width: int, name: str, error: Exception) -> str:
@@ -333,7 +350,7 @@ def _parquet(data: bytes, name: str) -> Table:
     return Table(name, frame.drop(columns=index))
 
 
-def _excel(data: bytes, name: str) -> Table:
+def _excel(data: bytes, name: str, levels: Levels) -> Table:
     """The first sheet of a workbook: its first row that is not empty holds the names."""
     import zipfile
 
@@ -354,10 +371,10 @@ def _excel(data: bytes, name: str) -> Table:
     if not rows:
         raise BadData(f"{name!r} is empty; give a row with column names and a row for every observation.")
     notes = [f"the first of {len(sheets)} sheets, {shown(sheets[0])}"] if len(sheets) > 1 else []
-    return _sheet(rows, name, notes)
+    return _sheet(rows, name, notes, levels)
 
 
-def _sheet(rows: list[tuple[int, list[Any]]], name: str, notes: list[str]) -> Table:
+def _sheet(rows: list[tuple[int, list[Any]]], name: str, notes: list[str], levels: Levels) -> Table:
     """A table from the rows of a sheet, with their numbers there."""
     import pandas as pd
 
@@ -369,8 +386,8 @@ def _sheet(rows: list[tuple[int, list[Any]]], name: str, notes: list[str]) -> Ta
     header += [""] * (width - len(header))
     columns = []
     for j in range(width):
-        column = [row[j] if j < len(row) else None for _, row in rows[1:]]
-        gaps = [None if isinstance(v, str) and v.strip() in MISSING else v for v in column]
+        column, none = [row[j] if j < len(row) else None for _, row in rows[1:]], _gaps(header[j], levels)
+        gaps = [None if isinstance(v, str) and v.strip() in none else v for v in column]
         columns.append(pd.Series(gaps, dtype=object).infer_objects() if gaps else pd.Series([], dtype=float))
     frame = pd.DataFrame(dict(enumerate(columns)))
     frame, more = _named(frame, header, name)

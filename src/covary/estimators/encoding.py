@@ -64,8 +64,8 @@ def encode(module: Module) -> dict[str, Any]:
     return {**out, "structure": structure} if structure else out
 
 
-def decode(record: dict[str, Any], known: dict[str, Any], functions: Functions | None = None) -> Any:
-    """The module, if its type is one of the known ones."""
+def decode(record: dict[str, Any], known: dict[str, Any], functions: Functions | None = None, *, every: bool = False) -> Any:
+    """The module, if its type is one of the known ones; with ``every`` nothing may be left to a default."""
     if record["type"] not in known:
         raise fail("load", f"{str(record['type'])[:60]!r} is not known", f"expected one of {', '.join(known)}")
     kind = known[record["type"]]
@@ -76,6 +76,8 @@ def decode(record: dict[str, Any], known: dict[str, Any], functions: Functions |
         values[name] = {str(k): numeric(n) for k, n in v.items()} if isinstance(v, dict) else numeric(v)
     if any(declared.get(name, True) for name in values) or not all(declared.get(name) for name in structure):
         raise fail("load", f"{record['type']} has entries it does not know", "save the model again")
+    if every and set(declared) - {"_marks"} - set(values) - set(structure):
+        raise fail("load", f"{record['type']} lacks an entry", "save the model again")
     inside = {name: v for v in values.values() if isinstance(v, dict) for name in v}
     for name, m in record["marks"].items():
         bounds = None if m["bounds"] is None else (float(numeric(m["bounds"][0])), float(numeric(m["bounds"][1])))
@@ -180,6 +182,6 @@ def decode_kernel(text: Any, functions: Functions) -> Any:
 
 def decode_model(record: dict[str, Any], functions: Functions) -> Model:
     """What :func:`encode_model` wrote (schema 1 knew Gaussian noise only)."""
-    prior = GP(decode_kernel(record["kernel"], functions), mean=decode(record["mean"], MEANS, functions))
+    prior = GP(decode_kernel(record["kernel"], functions), mean=decode(record["mean"], MEANS, functions, every=True))
     likelihood = record["likelihood"] if "likelihood" in record else record["noise"]
-    return Model(prior, likelihood=decode(likelihood, LIKELIHOODS, functions))
+    return Model(prior, likelihood=decode(likelihood, LIKELIHOODS, functions, every=True))

@@ -15,7 +15,7 @@ import numpy as np
 
 from covary._checks import CovaryError, fail
 from covary._version import __version__
-from covary._words import counted
+from covary._words import GAPS, counted
 from covary._write import whole_file
 from covary.data import Inputs
 from covary.export.kernels import WHO
@@ -119,7 +119,7 @@ def _cut(text: str) -> str:
 
 def _body(parts: Parts, columns: list[dict[str, Any]]) -> str:
     """Everything below the comment."""
-    constants = {"COLUMNS": _spread(columns), "ROWS": repr(parts.rows), **parts.constants}
+    constants = {"COLUMNS": _spread(columns), "GAPS": repr(GAPS), "ROWS": repr(parts.rows), **parts.constants}
     own = "\n".join(parts.lines)
     copied = copies({*parts.names, "unpack", "main", *re.findall(r"\b([a-z]\w*)\(", own)})
     head = ["from __future__ import annotations", "", *(f"import {m}" for m in MODULES)]

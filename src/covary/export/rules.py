@@ -22,6 +22,7 @@ import numpy as np
 from covary.export.formulas import Kernel, diag
 
 COLUMNS: list[dict[str, Any]] = []  # name, kind, and what it takes to make numbers of each; no names: None
+GAPS: tuple[str, ...] = ()  # what a cell of a CSV file says where nothing was measured
 TARGETS: list[str] = []
 CLASSES: list[Any] = []
 LOCATION: Any = 0.0
@@ -225,6 +226,8 @@ def matrix(X: Any) -> np.ndarray:
 def numbers(column: dict[str, Any], values: Any) -> Any:
     """One column as numbers, and where it had none; gaps are given what fit gave them, if it did."""
     raw = np.asarray(values)
+    if raw.dtype.kind in "US":  # a list of texts and numbers would be texts alone
+        raw = np.asarray(values, dtype=object)
     if raw.dtype.kind in "fiub" and column["kind"] in ("number", "boolean"):
         x = raw.astype(float)
     elif raw.dtype.kind == "M" and column["kind"] == "date":
@@ -243,23 +246,29 @@ def since(dates: Any, column: dict[str, Any]) -> Any:
     return far / np.timedelta64(column["seconds"], "s")
 
 
+def level_text(value: Any) -> str:
+    """What a category is called: text as it is, whole numbers without a point."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
+        number = float(value)
+        return str(int(number)) if math.isfinite(number) and number == math.floor(number) else repr(number)
+    return str(value)
+
+
 def entry(column: dict[str, Any], value: Any) -> float:
-    """One entry as a number; NaN where there is none."""
-    text = str(value).strip()
-    if value is None or text in ("", "nan", "NaN", "NaT", "None", "<NA>", "NA"):
+    """One entry as a number; NaN where there is none. A text is never a gap: of a CSV file, those were taken out."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
         return math.nan
-    kind, name = column["kind"], column["name"]
+    text, kind, name = str(value).strip(), column["kind"], column["name"]
     if kind == "category":
         levels = column["levels"]
-        text = str(value)
-        if text not in levels and text.replace(".", "", 1).lstrip("-").isdigit() and float(text) == int(float(text)):
-            text = str(int(float(text)))
-        return float(levels.index(text)) if text in levels else float(len(levels))
+        return float(levels.index(level_text(value)) if level_text(value) in levels else len(levels))
     try:
         if kind == "date":
             text = text.replace("/", "-")
             return float(since(datetime.datetime.fromisoformat(f"{text}-01" if len(text) == 7 else text), column))
-        return float({"true": 1, "false": 0}.get(text.lower(), text))
+        return float({"true": 1, "false": 0}.get(text.lower(), "no number" if "_" in text else text))
     except ValueError:
         raise ValueError(f"column {name!r} holds {text!r}, which is no {kind}") from None
 
@@ -317,7 +326,8 @@ def read_csv(path: str) -> Any:
     """A table with a header line: texts by column, or numbers in order where the model knows no names."""
     text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
     delimiter = max((",", ";", "\t"), key=text.split("\n", 1)[0].count)
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(cell.strip() for cell in row)]
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+    rows = [row for row in reader if len(row) > 1 or any(cell.strip() for cell in row)]
     if len(rows) < 2:
         raise ValueError("the table has no rows below its header")
     header = [name.strip() for name in rows[0]]
@@ -325,10 +335,21 @@ def read_csv(path: str) -> Any:
     if uneven is not None:
         cells = f"{len(rows[uneven])} entr{'y' if len(rows[uneven]) == 1 else 'ies'}"
         raise ValueError(f"row {uneven + 1} has {cells} and the header {len(header)}")
-    columns = [[row[j] for row in rows[1:]] for j in range(len(header))]
+    known = {c["name"]: c.get("levels", ()) for c in COLUMNS}
+    columns = [cells_of([row[j] for row in rows[1:]], known.get(name, ())) for j, name in enumerate(header)]
     if any(c["name"] is not None for c in COLUMNS):
         return dict(zip(header, columns, strict=True))
     return np.column_stack([numbers({"name": n, "kind": "number"}, c)[0] for n, c in zip(header, columns, strict=True)])
+
+
+def cells_of(texts: list[str], levels: Any) -> list[Any]:
+    """The entries of a column of a CSV file: None for a gap, which no category is, and numbers where all others are."""
+    found: list[Any] = [None if text in GAPS and text not in levels else " ".join(text.split()) for text in texts]
+    try:
+        values = [None if value is None else float("" if "_" in value else value) for value in found] if levels else found
+    except ValueError:
+        return found
+    return found if any(value is not None and value != value for value in values) else values
 
 
 def main(arguments: list[str]) -> int:

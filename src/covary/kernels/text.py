@@ -9,13 +9,14 @@ from __future__ import annotations
 import ast
 import inspect
 import operator
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any
 
 from covary._checks import CovaryError, fail
-from covary._module import HELD, STATIC, Mark, Marked
+from covary._module import CONVERT, HELD, STATIC, Mark, Marked
 from covary.kernels.base import AbstractKernel, Scaled
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns, Function
@@ -212,6 +213,8 @@ class _Reader:
         if depth > MOST_DEPTH:
             raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+            if isinstance(node.value, int) and abs(node.value) > sys.float_info.max:
+                raise fail("kernels.parse", "the text holds a number of more than 300 digits", "write it as 1.5e300")
             return node.value
         if isinstance(node, ast.Name) and node.id in self.functions:
             return self.functions[node.id]
@@ -279,11 +282,15 @@ class _Reader:
         maker = {**marks, **FIELDS, **ALIASES, **CATALOGUE}.get(name)
         if maker is None:
             raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose one such as {', '.join(_near(name))}")
-        options = {f.name for f in fields(maker) if f.metadata.get(STATIC)} if isinstance(maker, type) else set()
+        structure = [f for f in fields(maker) if f.metadata.get(STATIC)] if isinstance(maker, type) else []
+        options = {f.name for f in structure}
         keywords = {str(k.arg): self.argument(k, options, depth) for k in node.keywords}
         known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()
         if "parameters" in known:  # of a user's function
             keywords["parameters"] = {k: keywords.pop(k) for k in list(keywords) if k not in known}
+        single = {f.name for f in structure if f.metadata.get(CONVERT) is None}
+        if any(isinstance(getattr(v, "value", v), list) for k, v in keywords.items() if k in single):
+            raise fail("kernels.parse", f"{_text(node)} holds a list where one number is expected", _HELP)
         self.bounded(name, maker, arguments, keywords)
         if not self.held and isinstance(maker, type):
             for f in (f for f in fields(maker) if HELD in f.metadata and isinstance(keywords.get(f.name), int | float)):
