@@ -108,7 +108,8 @@ class Embedded:
         self.memory = int(SHARE * free_memory() / workers) if memory is None else _bytes(memory)
         self.scratch = Scratch("covary-dask-")
         self.keys = _keys(self.scratch.path)
-        with config.set({"distributed.scheduler.http.routes": []}):  # there is an HTTP server, which answers nothing
+        settings = {"distributed.scheduler.http.routes": [], "temporary-directory": str(self.scratch.path)}
+        with config.set(settings):  # there always is an HTTP server; this one answers nothing
             self.cluster: Any = LocalCluster(
                 n_workers=0,
                 threads_per_worker=1,

@@ -112,7 +112,7 @@ class Run:
     def recall_from_the_dead(self) -> None:
         """Take back what workers had that are gone, and what waits for data that they had."""
         for key, (i, worker, future) in list(self.out.items()):
-            if future.status == "finished":
+            if future.status != "pending":
                 continue
             handle = self.pieces.handles[i]
             if worker not in self.threads:
