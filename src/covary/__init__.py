@@ -13,12 +13,16 @@ The trunk::
     post = condition(model, Data(X, y))
 """
 
+from __future__ import annotations
+
 import importlib
-from typing import TYPE_CHECKING, Any
 
 from covary._version import __version__ as __version__
 
+TYPE_CHECKING = False  # not from typing: python -m covary would look for that in the current folder
 if TYPE_CHECKING:
+    from typing import Any
+
     from covary.data import Data as Data
     from covary.data import Inputs as Inputs
     from covary.estimators.classifier import GPClassifier as GPClassifier

@@ -108,7 +108,8 @@ class Embedded:
         self.memory = int(SHARE * free_memory() / workers) if memory is None else _bytes(memory)
         self.scratch = Scratch("covary-dask-")
         self.keys = _keys(self.scratch.path)
-        with config.set({"distributed.scheduler.http.routes": []}):  # there is an HTTP server, which answers nothing
+        settings = {"distributed.scheduler.http.routes": [], "temporary-directory": str(self.scratch.path)}
+        with config.set(settings):  # there always is an HTTP server; this one answers nothing
             self.cluster: Any = LocalCluster(
                 n_workers=0,
                 threads_per_worker=1,
@@ -124,7 +125,9 @@ class Embedded:
         self.log = self.scratch.path / "workers.log"
         started: list[subprocess.Popen[bytes]] = []
         self.started = started
-        self.close = weakref.finalize(self, _end, self.cluster, started, self.scratch, os.getpid())
+        quiet = contextlib.ExitStack()
+        quiet.enter_context(hush())
+        self.close = weakref.finalize(self, _end, self.cluster, started, self.scratch, quiet, os.getpid())
         self.begin()
 
     @property
@@ -217,12 +220,14 @@ def _bytes(memory: int | str) -> int:
     return found
 
 
-def _end(cluster: Any, started: list[subprocess.Popen[bytes]], scratch: Scratch, owner: int) -> None:
+def _end(
+    cluster: Any, started: list[subprocess.Popen[bytes]], scratch: Scratch, quiet: contextlib.ExitStack, owner: int
+) -> None:
     """End the workers, close the scheduler, remove their folder."""
     if os.getpid() != owner:  # a forked copy of this process
         return
     _stop(started)
-    with hush(), contextlib.suppress(Exception):
+    with quiet, hush(), contextlib.suppress(Exception):
         cluster.close(timeout=5)
     scratch.close()
 
@@ -240,22 +245,22 @@ def _stop(started: list[subprocess.Popen[bytes]]) -> None:
 def hush() -> Iterator[None]:
     """Dask's loggers write nothing meanwhile.
 
-    A cluster that closes gives them their voice back before its event loop has stopped: what the loop then finds closed, it
-    would tell the user.
+    A cluster that closes gives them their voice back before its event loop has stopped, and even while another one runs: what
+    the loop then finds closed, it would tell the user.
     """
     loggers = [log for name, log in logging.root.manager.loggerDict.items() if name.split(".")[0] == "distributed"]
     handlers = [handler for log in loggers if isinstance(log, logging.Logger) for handler in log.handlers]
+
+    def nothing(_: logging.LogRecord) -> bool:
+        return False
+
     for handler in handlers:
-        handler.addFilter(_nothing)
+        handler.addFilter(nothing)
     try:
         yield
     finally:
         for handler in handlers:
-            handler.removeFilter(_nothing)
-
-
-def _nothing(_: logging.LogRecord) -> bool:
-    return False
+            handler.removeFilter(nothing)
 
 
 def connect(address: str, timeout: float, security: Any = None) -> Any:

@@ -28,7 +28,7 @@ class Run:
 
     Pieces go where their data are; a worker without any takes over what waits for another. What is not yet handed out cannot
     come under suspicion when a worker dies, and need not be cancelled. What a dead worker had is taken back and handed out
-    again under another name: Dask would keep it for the address that is gone, and wait for ever once no other is left.
+    again under another name: Dask would keep it for the address that is gone, for ever if no other worker was left.
     """
 
     def __init__(
@@ -55,9 +55,8 @@ class Run:
         self.out: dict[Any, tuple[int, str, Any]] = {}  # by key: piece, worker, future; in the order they were handed out
         self.handed = 0
         self.loose = list(pieces.left)  # pieces that no worker has
-        self.threads: dict[str, int] = {}  # of those who are there
-        self.known: dict[str, int] = {}  # ... and of those who were
-        self.waiting: dict[str, deque[int]] = {}
+        self.threads: dict[str, int] = {}  # of the workers that are there
+        self.waiting: dict[str, deque[int]] = {}  # by worker that takes work: pieces that it gets next
         self.deaths: Counter[int] = Counter()  # by piece: workers that died over it
         self.allowed = int(config.get("distributed.scheduler.allowed-failures"))
         self.stalled = 0
@@ -75,47 +74,54 @@ class Run:
         """See who is there; deal out pieces that have no worker; refuse to wait for ever."""
         if self.client.status in ("closed", "closing"):
             raise self.lost()
+        scheduler, patience = self.client.scheduler, max(SILENT, self.timeout)
         try:
-            self.threads = self.client.nthreads(callback_timeout=max(SILENT, self.timeout))
+            self.threads = self.client.sync(scheduler.ncores, callback_timeout=patience)
+            running = self.client.sync(scheduler.ncores_running, callback_timeout=patience)
         except OSError:  # a TimeoutError is one as well
             raise self.lost() from None
         self.looked = time.monotonic()
         if self.embedded is not None:
             self.embedded.tend(len(self.threads))
-        self.known |= self.threads
-        for gone in self.waiting.keys() - self.threads.keys():
+        for gone in self.waiting.keys() - running.keys():
             self.loose.extend(self.waiting.pop(gone))
         self.recall_from_the_dead()
-        if not self.threads:
+        if self.threads:
+            self.seen = self.looked
+        else:
             self.check_nobody()
-            return
-        self.seen = self.looked
-        for worker in self.threads:
+        for worker in running:
             self.waiting.setdefault(worker, deque())
+        if self.waiting:
+            self.deal()
+        if self.looked - self.progress > self.timeout:
+            self.check_idle()
+
+    def deal(self) -> None:
+        """Give every piece that has no worker to one, and every worker what it has room for."""
         for i in sorted(self.loose):
             handle = self.pieces.handles[i]
             home = handle.home if isinstance(handle, Held) and handle.client is self.client else None
             if home not in self.waiting:
-                home = min(self.waiting, key=lambda w: len(self.waiting[w]) / self.threads[w])
+                home = min(self.waiting, key=lambda w: len(self.waiting[w]) / self.threads.get(w, 1))
             self.waiting[home].append(i)
         self.loose.clear()
-        for worker in self.threads:
+        for worker in list(self.waiting):
             self.feed(worker)
-        if self.looked - self.progress > self.timeout:
-            self.check_idle()
 
     def recall_from_the_dead(self) -> None:
-        """Take back what workers had that are gone; of each, what was handed out first was being done when it died."""
-        lost: dict[str, list[int]] = {}
+        """Take back what workers had that are gone, and what waits for data that they had."""
         for key, (i, worker, future) in list(self.out.items()):
-            if worker not in self.threads and future.status != "finished":
-                lost.setdefault(worker, []).append(i)
+            if future.status != "pending":
+                continue
+            handle = self.pieces.handles[i]
+            if worker not in self.threads:
                 self.recall(key)
-        for worker, theirs in lost.items():
-            for i in theirs[: self.known.get(worker, 1)]:
                 self.deaths[i] += 1
                 if self.deaths[i] > self.allowed:
                     raise self.killed(i, self.deaths[i], worker)
+            elif isinstance(handle, Held) and handle.home not in self.threads:
+                self.recall(key)
 
     def recall(self, key: Any) -> None:
         """Take one piece back; it is handed out again under another name."""
@@ -125,18 +131,22 @@ class Run:
             self.client.cancel([future])
 
     def feed(self, worker: str) -> None:
-        """Give a worker what it has room for: its own pieces first, then the last of whoever has most waiting."""
-        room = self.threads.get(worker, 0) + 1 - sum(1 for _, w, _ in self.out.values() if w == worker)
-        while worker in self.threads and room > 0:
-            if not self.waiting[worker]:
-                other = max(self.waiting, key=lambda w: len(self.waiting[w]))
-                if not self.waiting[other]:
-                    return
-                i = self.waiting[other].pop()
-            else:
-                i = self.waiting[worker].popleft()
+        """Give a worker what it has room for: its own pieces first, then the last of whoever has most waiting.
+
+        A piece over which a worker has died is given to one that has nothing else, so that it alone is to blame the next time.
+        """
+        theirs = [i for i, w, _ in self.out.values() if w == worker]
+        while worker in self.waiting and len(theirs) <= self.threads.get(worker, 0) and not any(self.deaths[i] for i in theirs):
+            mine = self.waiting[worker]
+            line = mine or max(self.waiting.values(), key=len)
+            if not line:
+                return
+            i = line[0] if line is mine else line[-1]
+            if theirs and self.deaths[i]:
+                return
+            line.remove(i)
             self.give(i, worker)
-            room -= 1
+            theirs.append(i)
 
     def give(self, i: int, worker: str) -> None:
         """Hand out one piece."""
@@ -161,7 +171,7 @@ class Run:
     def _submit(self, function: Callable[..., Any], *arguments: Any, key: str, worker: str | None = None) -> Any:
         from dask import config
 
-        where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
+        where = {} if worker is None else {"workers": [worker]}
         with config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             return self.client.submit(function, *arguments, key=key, pure=False, **where)
 
@@ -175,18 +185,18 @@ class Run:
             return
         while not self.finished.empty():
             arrived.append(self.finished.get())
-        coming: list[tuple[int, Any]] = []
+        coming: list[tuple[int, str, Any]] = []
         for future in arrived:  # first of all, so that no worker waits while results are fetched
             if future.key in self.out:  # else it was taken back meanwhile
                 i, worker, _ = self.out.pop(future.key)
-                coming.append((i, future))
+                coming.append((i, worker, future))
                 if future.status == "finished":
                     self.feed(worker)
-        for i, future in coming:
+        for i, worker, future in coming:
             if future.status == "cancelled":
                 raise self.lost()
             try:
-                found, result = self.fetch(future)
+                found, result = self.fetch(future, worker)
             except KilledWorker as error:
                 raise self.killed(i, error.allowed_failures + 1, error.last_worker.address) from None
             if not found:
@@ -195,7 +205,7 @@ class Run:
             self.pieces.finish(i, result)
             self.progress = time.monotonic()
 
-    def fetch(self, future: Any) -> tuple[bool, Any]:
+    def fetch(self, future: Any, worker: str) -> tuple[bool, Any]:
         """Whether a result has come, and the result; it has not if the worker that had it died first."""
         if future.status == "error":
             return True, future.result()  # raises what the function raised
@@ -209,8 +219,7 @@ class Run:
                 except (asyncio.CancelledError, concurrent.futures.CancelledError):
                     raise self.lost() from None
             self.look()
-            if future.status != "finished":
-                coming.cancel()
+            if future.status != "finished" or worker not in self.threads:
                 with contextlib.suppress(Exception):
                     self.client.cancel([future])
                 return False, None
@@ -252,7 +261,10 @@ class Run:
         if self.stalled > self.allowed:
             what = f"the scheduler at {self.address} gives {counted(len(workers), 'idle worker')} nothing to do"
             raise fail("Dask", what, "start it again and repeat the call" + self.pieces.kept())
-        for key in list(self.out):
+        for key, (i, _, _) in list(self.out.items()):
+            handle = self.pieces.handles[i]
+            if isinstance(handle, Held) and handle.future is not None and handle.future.status != "finished":
+                handle.forget()
             self.recall(key)
 
     def cancel(self) -> None:

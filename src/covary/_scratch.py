@@ -2,7 +2,7 @@
 
 A small shell waits at the other end of a pipe and removes the folder once nobody holds the pipe any more: the system closes it
 when the process has ended, whether by itself, by a signal or by ``kill -9``. So no signal handler is needed. Where the shell
-was ended as well, the next process that makes such a folder removes it.
+was killed as well, the next process that makes such a folder removes it.
 """
 
 from __future__ import annotations

@@ -109,7 +109,8 @@ class Dask:
     memory
         What each of them may use: bytes, or text such as ``"4GiB"``; by default an equal share of what is free.
     timeout
-        Seconds to wait for the scheduler to answer, and for a worker where there is none or all have died, before an error.
+        Seconds to wait for a scheduler to answer, and for its workers where there are none or all have died; then an error
+        says so. Workers of this machine that died are started again, for which they have a minute.
     security
         Keys for a scheduler at ``tls://``: Dask's ``distributed.security.Security``. By default those of Dask's configuration.
 

@@ -140,3 +140,37 @@ assert not (set(sys.modules) - before) & heavy, (set(sys.modules) - before) & he
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_ends_it_in_order(
+    number: signal.Signals, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import typer
+
+    from covary._write import whole_file
+    from covary.cli.doors import door, end_on_signals
+
+    before = {n: signal.signal(n, signal.SIG_DFL) for n in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        end_on_signals()
+        with pytest.raises(typer.Exit) as caught, door(False), whole_file(tmp_path / "t.covary"):
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) is signal.SIG_DFL  # the second one ends it at once
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+        end_on_signals()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        for n, handler in before.items():
+            signal.signal(n, handler)
+    assert caught.value.exit_code == code
+    assert capsys.readouterr().err == f"covary: error: ended by {number.name}; nothing was written.\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_modules_beside_the_data_are_not_imported(tmp_path: Path, home: Path) -> None:
+    for name in ("click", "typing", "json", "numpy", "typer", "msvcrt"):
+        (tmp_path / f"{name}.py").write_text("import os; os.abort()")
+    command = [sys.executable, "-m", "covary", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment(home), capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

@@ -228,6 +228,14 @@ def test_no_workers_other_versions_and_a_scheduler_that_goes_away(lone: Cluster,
     assert "tcp://127.0.0.1:" in said
     lone.kill()
     lone.start()
+    with Dask(lone.address, timeout=20.0) as executor:
+
+        def replace(done: int, _: int) -> None:
+            if done == 3:
+                lone.kill()
+                lone.start()
+
+        assert executor.map(pieces.fail_at, executor.hold(int, MANY), -1, note=replace) == MANY  # the only worker died
     ledger = Ledger(tmp_path / "kept", "p")
 
     def away(done: int, _: int) -> None:
@@ -286,18 +294,56 @@ def test_a_piece_that_takes_all_memory_is_named_and_the_finished_are_kept(small:
     assert small.map(pieces.fill, MANY, -1, keep=ledger, keys=keys) == MANY  # the others go on
 
 
+def test_all_workers_killed_at_once_change_no_bit(small: Dask, expected: list[Any]) -> None:
+    handles = small.hold(pieces.load, MANY)
+    workers = set(small.map(pieces.pid, range(6)))
+
+    def kill(done: int, _: int) -> None:
+        if done == 3:
+            for pid in workers:
+                os.kill(pid, signal.SIGKILL)
+
+    assert same(small.map(pieces.evaluate, handles, THETA, 0.01, note=kill), expected)
+    assert not workers & set(small.map(pieces.pid, range(4)))
+
+
+def test_everything_listens_on_loopback_and_wants_keys(small: Dask) -> None:
+    import psutil
+    from distributed import Client
+
+    keeper = psutil.Process(small._cluster.started[-1].pid)
+    processes = [psutil.Process(), keeper, *keeper.children(recursive=True)]
+    sockets = [c.laddr for p in processes for c in p.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    assert len(sockets) >= 2 + 1 + 1 + 1  # the scheduler and its pages; at least one worker, its pages and its nanny
+    assert {address.ip for address in sockets} == {"127.0.0.1"}
+    folder = small._cluster.scratch.path
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.name: path.stat().st_mode & 0o777 for path in folder.glob("*.pem")} == {"key.pem": 0o600, "cert.pem": 0o600}
+    for scheme in ("tcp", "tls"):
+        address = small._cluster.address.replace("tls", scheme)
+        with pytest.raises((OSError, TypeError)):
+            Client(address, timeout=0.3, set_as_default=False)
+    assert small.map(len, ["ab"]) == [2]
+
+
 SCRIPT = """
-import sys, time
+import sys, time, distributed
+from pathlib import Path
 from covary.executors import Dask
-def square(number, add):
-    import os, time
-    time.sleep(0.2)
-    return number**2 + add, os.getpid()
+from ours import square
+for name in ("click", "json", "cloudpickle"):  # imported here already; workers find what is installed first
+    Path(__file__).with_name(name + ".py").write_text("import os; os.abort()")
 executor = Dask(workers=2)
 found = executor.map(square, range(4), 1)
 print([value for value, _ in found], *{pid for _, pid in found}, flush=True)
 if "wait" in sys.argv:
     time.sleep(60)
+"""
+OURS = """
+def square(number, add):
+    import os, time
+    time.sleep(0.2)
+    return number**2 + add, os.getpid()
 """
 
 
@@ -308,27 +354,33 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("end", ["by itself", "killed"])
-def test_a_plain_script_needs_no_guard_and_leaves_nobody_behind(end: str, tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    arguments = [sys.executable, str(script), *(["wait"] if end == "killed" else [])]
-    env = {**os.environ, "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(arguments, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.mark.parametrize("end", ["by itself", "killed", pytest.param("ended", marks=pytest.mark.slow)])
+def test_a_plain_script_needs_no_guard_and_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
+    for name in ("mine", "data", "tmp"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "mine" / "script.py").write_text(SCRIPT)
+    (tmp_path / "mine" / "ours.py").write_text(OURS)  # workers find it: beside the script, after what is installed
+    for name in ("click", "numpy", "json", "dask"):
+        (tmp_path / "data" / f"{name}.py").write_text("import os; os.abort()")
+    arguments = [sys.executable, str(tmp_path / "mine" / "script.py"), *([] if end == "by itself" else ["wait"])]
+    env = {**os.environ, "JAX_PLATFORMS": "cpu", "TMPDIR": str(tmp_path / "tmp")}
+    process = subprocess.Popen(
+        arguments, env=env, cwd=tmp_path / "data", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line.startswith("[1, 2, 5, 10] ")
     workers = [int(p) for p in line.split("]")[1].split()]
     assert len(workers) == 2
-    if end == "killed":
+    if end != "by itself":
         assert all(map(alive, workers))
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(process.pid, signal.SIGKILL if end == "killed" else signal.SIGTERM)
     _, errors = process.communicate(timeout=30)
     until(lambda: not any(map(alive, workers)), 20)
-    if end != "killed":
+    if end == "by itself":
         assert process.returncode == 0
         assert errors == ""
-        assert not list(tmp_path.glob("covary-dask-*"))
+    until(lambda: not list((tmp_path / "tmp").iterdir()), 20)
 
 
 def test_what_the_event_loop_finds_closed_at_the_end_is_not_told() -> None:

@@ -11,11 +11,29 @@ def main() -> None:
     import os
     import sys
 
+    _leave_out_current_folder()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's own chatter
     try:
         from covary.cli.app import app
+        from covary.cli.doors import end_on_signals
 
+        end_on_signals()
         app(prog_name="covary")
     except KeyboardInterrupt:  # before a command has begun
         sys.stderr.write("covary: error: interrupted; nothing was written.\n")
         sys.exit(130)
+
+
+def _leave_out_current_folder() -> None:
+    """Import what is installed: a ``click.py`` that lies beside the data is none of the command's business.
+
+    ``python -m covary`` puts the current folder first, and so does an empty entry of PYTHONPATH.
+    """
+    import os
+    import sys
+
+    try:
+        here = {"", os.curdir, os.getcwd()}
+    except OSError:  # it was removed
+        here = {"", os.curdir}
+    sys.path[:] = [path for path in sys.path if path not in here]

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from covary._checks import CovaryError, NotEnoughMemory, NotPositiveDefinite
 from covary.cli.words import complaint
 
-OK, INTERNAL, USAGE, DATA, MODEL, NUMERICAL, MEMORY, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
+OK, INTERNAL, USAGE, DATA, MODEL, NUMERICAL, MEMORY, INTERRUPTED, ENDED = 0, 1, 2, 3, 4, 5, 6, 130, 143
 
 CODES = {
     OK: "all went well",
@@ -27,6 +28,7 @@ CODES = {
     NUMERICAL: "the computation failed",
     MEMORY: "not enough memory",
     INTERRUPTED: "interrupted (Ctrl-C)",
+    ENDED: "ended by SIGTERM (129: by SIGHUP)",
 }
 
 
@@ -60,6 +62,26 @@ class NoAnswer(Failure):
     code = NUMERICAL
 
 
+class Ended(SystemExit):
+    """A signal asks the command to end: temporary files are removed on the way out."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+
+
+def end_on_signals() -> None:
+    """From now on SIGTERM and SIGHUP end the command in order, unless whoever started it has them ignored (``nohup``)."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _ended)
+
+
+def _ended(number: int, _: Any) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+    raise Ended(number)
+
+
 class Run:
     """What one call of the command has written so far, for the sentence said when it is interrupted."""
 
@@ -82,8 +104,10 @@ def door(debug: bool) -> Iterator[Run]:
             sys.stdout.flush()
         except typer.Exit:
             raise
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Ended) as error:
             done = f"{' and '.join(run.written)} had been written" if run.written else "nothing was written"
+            if isinstance(error, Ended):
+                _end(128 + error.number, f"ended by {signal.Signals(error.number).name}; {done}.", debug)
             _end(INTERRUPTED, f"interrupted; {done}.", debug)
         except BrokenPipeError:  # whoever read our output has seen enough
             _give_up_stdout()

@@ -1,0 +1,639 @@
+"""Embedded clusters under attack: workers killed at any moment, strangers at their ports, modules beside the data, signals."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+from attacks.record import Case, refuses
+from cluster import pieces
+from covary import GPRegressor
+from covary.committee import Committee
+from covary.executors import Dask, Serial
+
+TITLE = "embedded clusters: workers killed, ports, keys, imports, signals"
+LEAST = 80
+LIMIT = 120.0  # seconds after which a case counts as hung
+TESTS = Path(__file__).resolve().parents[1]
+
+RNG = np.random.default_rng(3)
+X = RNG.uniform(-3, 3, (240, 2))
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.standard_normal(240)
+THETA = np.array([0.7, 1.3, 2.1])
+
+
+# what the cases share ---------------------------------------------------------------------------------------------
+def within(work: Callable[[], Any], seconds: float = LIMIT) -> Any:
+    """What it returns or raises; a failure if it does not end."""
+    ended: list[Any] = []
+
+    def run() -> None:
+        try:
+            ended.append((True, work()))
+        except BaseException as error:
+            ended.append((False, error))
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert ended, f"hung for {seconds:.0f} s"
+    done, value = ended[0]
+    if not done:
+        raise value
+    return value
+
+
+def until(true: Callable[[], Any], what: str, seconds: float = 60.0) -> None:
+    """Wait for something to become true."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"{what}: waited in vain"
+        time.sleep(0.02)
+
+
+def family(executor: Dask) -> list[psutil.Process]:
+    """The process that keeps the workers, and all below it."""
+    started = executor._cluster.started if executor._cluster is not None else []
+    found: list[psutil.Process] = []
+    for process in started:
+        try:
+            keeper = psutil.Process(process.pid)
+            found += [keeper, *keeper.children(recursive=True)]
+        except psutil.Error:
+            pass
+    return found
+
+
+def workers(executor: Dask) -> list[psutil.Process]:
+    """The worker processes themselves."""
+    found = []
+    for process in family(executor):
+        try:
+            if any("spawn_main" in word for word in process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            pass
+    return found
+
+
+def kill(processes: list[psutil.Process]) -> int:
+    """All of them, at once."""
+    for process in processes:
+        with suppress(psutil.Error):
+            process.kill()
+    return len(processes)
+
+
+def fit(executor: Any) -> tuple[bytes, ...]:
+    """A small committee, and everything that must not depend on who did the work."""
+    committee = Committee(8, rule="grbcm", partition="kd_tree")
+    model = GPRegressor("1.0 * Matern52(lengthscale=[1.0, 1.0])", method=committee, executor=executor, n_restarts=0)
+    model.set_params(random_state=0).fit(X, Y)
+    mean, std = model.predict(X[:20], return_std=True)
+    return model.learned_.theta.tobytes(), mean.tobytes(), std.tobytes()
+
+
+class Shared:
+    """One cluster of so many workers for several cases, and how long an undisturbed fit takes on it."""
+
+    def __init__(self, count: int) -> None:
+        self.executor = Dask(workers=count)
+        self.expected = within(partial(fit, self.executor))
+        began = time.monotonic()
+        assert within(partial(fit, self.executor)) == self.expected
+        self.takes = time.monotonic() - began
+
+
+# workers that die -------------------------------------------------------------------------------------------------
+def killed_in_a_fit(shared: Callable[[], Shared], seed: int, who: str) -> None:
+    """SIGKILL at a random moment of a fit; twice for some; the same bits as undisturbed."""
+    found, rng = shared(), random.Random(seed)
+    moments = sorted(rng.uniform(0, found.takes) for _ in range(2 if seed % 3 == 0 else 1))
+    stop, hit = threading.Event(), [0]
+
+    def disturb() -> None:
+        began = time.monotonic()
+        for moment in moments:
+            if stop.wait(max(0.0, began + moment - time.monotonic())):
+                return
+            hit[0] += kill(workers(found.executor) if who == "workers" else family(found.executor))
+
+    thread = threading.Thread(target=disturb, daemon=True)
+    thread.start()
+    try:
+        assert within(partial(fit, found.executor)) == found.expected, "other bits"
+    finally:
+        stop.set()
+        thread.join()
+    assert hit[0], "nobody was killed"
+
+
+def killed_while_starting(seed: int) -> None:
+    """Workers killed as they come up: they are started again."""
+    rng = random.Random(100 + seed)
+    with Dask(workers=1 + seed % 2) as executor:
+        done = threading.Event()
+
+        def disturb() -> None:
+            for _ in range(2):
+                while not (found := workers(executor)):
+                    if done.wait(0.01):
+                        return
+                done.wait(rng.uniform(0, 1.0))
+                kill(found)
+
+        thread = threading.Thread(target=disturb, daemon=True)
+        thread.start()
+        try:
+            assert within(partial(executor.map, pieces.fail_at, range(6), -1)) == list(range(6))
+        finally:
+            done.set()
+            thread.join()
+
+
+def killed_at_every_piece(shared: Callable[[], Shared], every: int) -> None:
+    """Again and again in one call, but never the same piece too often: it goes on to the end."""
+    executor, handles = shared().executor, shared().executor.hold(pieces.load, range(12))
+    expected = Serial().map(pieces.evaluate, [pieces.load(k) for k in range(12)], THETA)
+
+    def disturb(done: int, _: int) -> None:
+        if done % every == 0 and done < 12:
+            kill(workers(executor))
+
+    found = within(lambda: executor.map(pieces.evaluate, handles, THETA, 0.02, note=disturb))
+    assert all(a == b and u.tobytes() == v.tobytes() for (a, u), (b, v) in zip(found, expected, strict=True))
+
+
+def always_killed(shared: Callable[[], Shared], where: int) -> None:
+    """A piece that ends its worker each time is named."""
+    import dask
+    import distributed  # noqa: F401  (its settings are there before one of them is changed)
+
+    with dask.config.set({"distributed.scheduler.allowed-failures": 1}):
+        said = refuses(lambda: within(lambda: shared().executor.map(suicide, range(6), where)))
+    assert f"piece {where + 1} of 6 ended its worker 2 times" in said, said
+    assert shared().executor.map(suicide, range(6), -1) == list(range(6))  # and the next call works
+
+
+def suicide(number: int, where: int) -> int:
+    """Ends its process at one of its pieces."""
+    if number == where:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def cannot_be_started(variable: str, value: str) -> None:
+    """Workers that cannot come up: a sentence, not a wait for ever."""
+    before = os.environ.get(variable)
+    os.environ[variable] = value
+    try:
+        said = refuses(lambda: within(lambda: Dask(workers=1).map(len, ["a"])))
+    finally:
+        os.environ.pop(variable) if before is None else os.environ.update({variable: before})
+    assert "its 1 worker" in said, said
+
+
+# ports and keys -----------------------------------------------------------------------------------------------------
+def listening(executor: Dask) -> list[Any]:
+    """The addresses on which this process and those it started listen."""
+    found = []
+    for process in [psutil.Process(), *family(executor)]:
+        found += [c.laddr for c in process.net_connections("inet") if c.status == psutil.CONN_LISTEN]
+    return found
+
+
+def only_loopback(shared: Callable[[], Shared]) -> None:
+    """Every socket is on loopback: the scheduler's two, each worker's two and its nanny's."""
+    found = listening(shared().executor)
+    assert len(found) >= 5, found
+    assert all(address.ip in ("127.0.0.1", "::1") for address in found), found
+
+
+STRANGER = """
+import os, sys, threading
+from distributed import Client
+from distributed.security import Security
+how, addresses = sys.argv[1], sys.argv[2:]
+def visit(address):
+    security = Security.temporary() if how == "other keys" else None
+    client = Client(address, timeout=3.0, security=security, set_as_default=False)
+    print("ran", address, client.run(os.getpid), client.run_on_scheduler(os.getpid), flush=True)
+threading.excepthook = lambda _: None
+threads = [threading.Thread(target=visit, args=(address,), daemon=True) for address in addresses]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(6.0)
+print("tried", flush=True)
+os._exit(0)
+"""
+
+
+def stranger(shared: Callable[[], Shared], how: str) -> None:
+    """A client without the keys runs nothing, at any port."""
+    executor = shared().executor
+    scheme = "tcp" if how == "no keys" else "tls"
+    addresses = [f"{scheme}://{address.ip}:{address.port}" for address in listening(executor)]
+    command = [sys.executable, "-c", STRANGER, how, *addresses]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.stdout == "tried\n", done.stdout + done.stderr[-300:]
+    assert within(lambda: executor.map(len, ["ab"])) == [2]
+
+
+def noise(shared: Callable[[], Shared], content: bytes) -> None:
+    """Bytes that are no message: the workers go on."""
+    executor = shared().executor
+    for address in listening(executor):
+        with socket.create_connection((address.ip, address.port), timeout=5) as link:
+            link.settimeout(1.0)
+            try:
+                link.sendall(content)
+                link.recv(100)
+            except OSError:
+                pass
+    assert within(lambda: executor.map(len, ["ab"])) == [2]
+
+
+def web(shared: Callable[[], Shared], page: str) -> None:
+    """The HTTP servers that Dask always starts say nothing."""
+    for address in listening(shared().executor):
+        with socket.create_connection((address.ip, address.port), timeout=5) as link:
+            link.settimeout(1.0)
+            said = b""
+            try:
+                link.sendall(f"GET {page} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
+                said = link.recv(200)
+            except OSError:
+                pass
+        assert b" 200 " not in said[:20], f"port {address.port}: {said!r}"
+
+
+def keys_are_private(shared: Callable[[], Shared]) -> None:
+    """Keys are in files that only the user can read, and neither in arguments nor in the environment."""
+    cluster = shared().executor._cluster
+    folder = cluster.scratch.path
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for path in folder.glob("*.pem"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    secret = (folder / "key.pem").read_text().splitlines()[1]
+    assert len(list(folder.glob("*.pem"))) == 2
+    for process in family(shared().executor):
+        assert secret not in " ".join(process.cmdline()) + " ".join(process.environ().values())
+
+
+def keys_go(_: Path) -> None:
+    """Nothing is left of a cluster that was closed."""
+    with Dask(workers=1) as executor:
+        assert executor.map(len, ["ab"]) == [2]
+        folder, processes = executor._cluster.scratch.path, family(executor)
+    assert not folder.exists()
+    assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes)
+
+
+def tls_elsewhere(folder: Path, how: str) -> None:
+    """A scheduler with keys of its own: reached with them, refused without."""
+    import dask
+    from distributed import LocalCluster
+    from distributed.security import Security
+
+    folder.mkdir()
+    made = Security.temporary()
+    (folder / "key.pem").write_text(made.tls_client_key)
+    (folder / "cert.pem").write_text(made.tls_client_cert)
+    key, cert = str(folder / "key.pem"), str(folder / "cert.pem")
+    named = {"tls.ca-file": cert, "tls.client.key": key, "tls.client.cert": cert}
+    security = Security(require_encryption=True, tls_ca_file=cert, tls_client_key=key, tls_client_cert=cert)
+    options: dict[str, Any] = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "protocol": "tls://"}
+    options |= {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with ExitStack() as stack:
+        cluster = stack.enter_context(LocalCluster(security=made, **options))
+        address = cluster.scheduler_address
+        if how == "nothing":
+            said = refuses(lambda: within(lambda: Dask(address, timeout=3.0).map(len, ["ab"])))
+            assert "keys" in said, said
+            return
+        if how == "other keys":
+            other = Dask(address, timeout=3.0, security=Security.temporary())
+            assert "keys" in refuses(lambda: within(lambda: other.map(len, ["ab"])))
+            return
+        given = {} if how == "configuration" else {"security": security}
+        if how == "configuration":
+            stack.enter_context(dask.config.set({f"distributed.comm.{name}": value for name, value in named.items()}))
+        with Dask(address, timeout=20.0, **given) as executor:
+            assert within(lambda: executor.map(len, ["ab"])) == [2]
+
+
+# modules beside the data ------------------------------------------------------------------------------------------
+# not those that "python -m" itself imports before any module runs (contextlib, functools, types, warnings, ...)
+NAMES = [
+    "click",
+    "json",
+    "random",
+    "statistics",
+    "typing",
+    "enum",
+    "re",
+    "copy",
+    "numbers",
+    "secrets",
+    "string",
+    "queue",
+    "calendar",
+    "socket",
+    "ssl",
+    "select",
+    "logging",
+    "tempfile",
+    "numpy",
+    "pandas",
+    "jax",
+    "scipy",
+    "sklearn",
+    "typer",
+    "rich",
+    "distributed",
+    "dask",
+    "cloudpickle",
+    "tornado",
+    "psutil",
+    "yaml",
+    "toolz",
+    "msgpack",
+    "cryptography",
+    "matplotlib",
+    "jinja2",
+    "msvcrt",
+    "nt",
+    "uvloop",
+    "bokeh",
+]
+SCRIPT = """
+import sys
+from covary.executors import Dask
+with Dask(workers=1) as executor:
+    print(executor.map(len, ["ab"]))
+"""
+
+
+def shadowed(folder: Path, name: str, how: str) -> None:
+    """A module beside the data that is named like an installed one is not run."""
+    folder.mkdir()
+    for each in NAMES if name == "all" else [name]:
+        (folder / f"{each}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({each!r} + ' ')\n")
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    environment["PYTHONPATH"] = os.pathsep if how == "empty entry" else ""
+    (folder / "t.csv").write_text("x,y\n" + "".join(f"{k},{k % 3}\n" for k in range(30)))
+    if how == "workers":
+        (folder / "mine").mkdir()
+        (folder / "mine" / "script.py").write_text(SCRIPT)
+        command = [sys.executable, str(folder / "mine" / "script.py")]
+    elif how == "command":
+        command = [str(Path(sys.executable).with_name("covary")), "fit", "t.csv", "-t", "y", "-q"]
+        command += ["--experts", "2", "--workers", "1"]
+    else:
+        command = [sys.executable, "-m", "covary", "--version"]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert not (folder / "ran").exists(), f"ran {(folder / 'ran').read_text()}"
+    assert done.returncode == 0, done.stderr[-500:]
+
+
+def own_module(folder: Path) -> None:
+    """A function of a module beside the script is found by the workers all the same."""
+    folder.mkdir()
+    (folder / "ours.py").write_text("def twice(x):\n    return 2 * x\n")
+    (folder / "script.py").write_text(
+        "import ours\nfrom covary.executors import Dask\nwith Dask(workers=1) as e:\n    print(e.map(ours.twice, [1, 2]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(folder / "script.py")], capture_output=True, text=True, timeout=LIMIT, check=False
+    )
+    assert done.stdout == "[2, 4]\n", done.stderr[-500:]
+
+
+# signals ------------------------------------------------------------------------------------------------------------
+ENDED = """
+import os, signal, sys, time
+how = sys.argv[1]
+if how == "own handler":
+    signal.signal(signal.SIGTERM, lambda *_: (print("mine", flush=True), sys.exit(7)))
+from covary.executors import Dask
+def rest(number):
+    import os, time
+    time.sleep(0.1)
+    return os.getpid()
+executor = Dask(workers=2)
+print("begun", flush=True)
+if how == "starting":
+    executor.map(rest, range(600))
+print(*set(executor.map(rest, range(6))), flush=True)
+if how == "exception":
+    raise RuntimeError("mine")
+if how == "_exit":
+    os._exit(3)
+if how == "fork":
+    if os.fork() == 0:
+        sys.exit(0)
+    os.wait()
+    print(executor.map(rest, range(2)) != [], flush=True)
+    sys.exit(0)
+if how == "working":
+    executor.map(rest, range(6000))
+time.sleep(600)
+"""
+ROWS = """
+import sys, time, numpy as np, pandas as pd
+from covary import GPRegressor
+from covary.committee import Committee, Parquet
+rng = np.random.default_rng(0)
+pd.DataFrame(rng.normal(size=(200, 3)), columns=["a", "b", "y"]).to_parquet("t.parquet")
+fixed = ("kernel.variance", "kernel.lengthscale", "likelihood.variance")
+model = GPRegressor("1.0 * Matern52()", method=Committee(2, partition="kd_tree"), fixed=fixed, n_restarts=0)
+model.fit(Parquet("t.parquet"), "y")
+print("begun", flush=True)
+if sys.argv[1] != "by itself":
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def running(folder: Path, script: str, how: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A script with a folder for temporary files of its own."""
+    (folder / "tmp").mkdir(parents=True)
+    (folder / "script.py").write_text(script)
+    command = [sys.executable, str(folder / "script.py"), how]
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
+    process = subprocess.Popen(command, env=environment, cwd=folder, stdout=pipe, stderr=pipe, text=True)
+    try:
+        yield process, folder / "tmp"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def ended(folder: Path, how: str, number: int | None, code: int) -> None:
+    """However a script ends: its workers end, its folder is removed, and a handler of its own is heard."""
+    with running(folder, ENDED, how) as (process, place):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        found: list[int] = []
+        if how == "starting":
+            until(lambda: list(place.glob("covary-dask-*/*.pem")), "the keys")
+            time.sleep(random.Random(number).uniform(0, 1.5))
+        else:
+            found = [int(pid) for pid in process.stdout.readline().split()]
+            assert found
+        if how == "working":
+            time.sleep(0.3)
+        if number is not None:
+            process.send_signal(number)
+        said, errors = process.communicate(timeout=LIMIT)
+        assert process.returncode == code, (process.returncode, errors[-500:])
+        if how == "own handler":
+            assert said == "mine\n"
+        if how == "fork":
+            assert said == "True\n"
+        until(lambda: not any(map(psutil.pid_exists, found)), "the workers' end")
+        until(lambda: not list(place.iterdir()), f"an empty folder, not {[p.name for p in place.iterdir()]}")
+
+
+def rows_go(folder: Path, how: str, number: int | None) -> None:
+    """The folder into which the rows of a table on disk are sorted goes with its process."""
+    with running(folder, ROWS, how) as (process, place):
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        if number is not None:
+            process.send_signal(number)
+        process.communicate(timeout=LIMIT)
+        until(lambda: not list(place.iterdir()), f"an empty folder, not {[p.name for p in place.iterdir()]}")
+
+
+def command_ended(folder: Path, number: int, code: int) -> None:
+    """The command says that it was ended, and leaves nothing behind."""
+    (folder / "tmp").mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    lines = "\n".join(",".join(f"{v:.6f}" for v in row) for row in rng.normal(size=(3000, 3)))
+    (folder / "t.csv").write_text("a,b,y\n" + lines + "\n")
+    command = [sys.executable, "-m", "covary", "fit", "t.csv", "-t", "y", "--experts", "8", "--workers", "1"]
+    environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+    try:
+        until(lambda: list((folder / "tmp").glob("covary-dask-*/workers.log")), "the workers")
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=LIMIT)
+        assert process.returncode == code, (process.returncode, errors[-300:])
+        assert errors.strip().splitlines()[-1].startswith("covary: error: "), errors[-300:]
+        until(lambda: not list((folder / "tmp").iterdir()), "an empty folder")
+        assert not list(folder.glob("*.covary"))
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def swept(folder: Path) -> None:
+    """What a killed process and its shell left is removed by the next; what somebody has is not."""
+    import fcntl
+
+    from covary._scratch import Scratch
+
+    folder.mkdir()
+    before, tempfile.tempdir = tempfile.tempdir, str(folder)
+    try:
+        ghost = subprocess.Popen([sys.executable, "-c", ""])
+        ghost.wait()
+        dead, held, mine = (folder / f"covary-dask-{n}" for n in (f"{ghost.pid}-a", f"{ghost.pid}-b", f"{os.getpid()}-c"))
+        other = folder / "covary-dask-letters"
+        for path in (dead, held, mine, other):
+            path.mkdir()
+            (path / "key.pem").touch()
+        lock = os.open(held, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        scratch = Scratch("covary-dask-")
+        assert not dead.exists()
+        assert all(path.exists() for path in (held, mine, other))
+        os.close(lock)
+        scratch.close()
+    finally:
+        tempfile.tempdir = before
+
+
+def cases(folder: Path) -> Iterator[Case]:
+    """All of them, the same every time."""
+    one, two = (cache(partial(Shared, count)) for count in (1, 2))
+    for count, shared in ((1, one), (2, two)):
+        for seed in range(10):
+            who = "keeper" if seed in (4, 8) else "workers"
+            yield Case(f"{count} workers, {who} killed, {seed}", partial(killed_in_a_fit, shared, 10 * count + seed, who))
+        yield Case(f"{count} workers, killed every 4 pieces", partial(killed_at_every_piece, shared, 4))
+        yield Case(f"{count} workers, a piece that kills", partial(always_killed, shared, 2))
+    for seed in range(4):
+        yield Case(f"killed while starting, {seed}", partial(killed_while_starting, seed))
+    yield Case("no Python to be found", partial(cannot_be_started, "PYTHONHOME", str(folder / "nowhere")))
+    yield Case("only loopback", partial(only_loopback, two))
+    for how in ("no keys", "tls without keys", "other keys"):
+        yield Case(f"a client with {how}", partial(stranger, two, how))
+    random_bytes = random.Random(0).randbytes
+    hello = ssl.MemoryBIO(), ssl.MemoryBIO()
+    probe = ssl._create_unverified_context().wrap_bio(*hello)
+    with suppress(ssl.SSLWantReadError):
+        probe.do_handshake()
+    for name, content in {
+        "nothing": b"",
+        "letters": b"GET / HTTP/1.1\r\n\r\n" * 50,
+        "bytes": random_bytes(5000),
+        "a large length": b"\xff" * 64,
+        "half a handshake": hello[1].read()[:40],
+    }.items():
+        yield Case(f"{name} at every port", partial(noise, two, content))
+    for page in ("/", "/status", "/info/main/workers.html", "/json/counts.json", "/json/identity.json", "/metrics", "/health"):
+        yield Case(f"GET {page}", partial(web, two, page))
+    yield Case("keys are private", partial(keys_are_private, two))
+    yield Case("keys go", partial(keys_go, folder))
+    for number, how in enumerate(("nothing", "other keys", "configuration", "security=")):
+        yield Case(f"tls scheduler, {how}", partial(tls_elsewhere, folder / f"tls{number}", how))
+    for name in NAMES:
+        yield Case(f"{name}.py, python -m", partial(shadowed, folder / f"m-{name}", name, "module"))
+    yield Case("all of them, workers", partial(shadowed, folder / "workers", "all", "workers"))
+    yield Case("all of them, the command", partial(shadowed, folder / "command", "all", "command"))
+    yield Case("a module of one's own", partial(own_module, folder / "own"))
+    term, hangup, interrupt, dead = signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL
+    for n, (how, number, code) in enumerate(
+        [
+            ("idle", term, -term),
+            ("idle", hangup, -hangup),
+            ("idle", interrupt, -interrupt),
+            ("idle", dead, -dead),
+            ("working", term, -term),
+            ("working", dead, -dead),
+            ("starting", term, -term),
+            ("starting", dead, -dead),
+            ("own handler", term, 7),
+            ("exception", None, 1),
+            ("_exit", None, 3),
+            ("fork", None, 0),
+        ]
+    ):
+        yield Case(f"a script, {how}, {number}", partial(ended, folder / f"ended{n}", how, number, code))
+    for n, (how, number) in enumerate([("by itself", None), ("waits", term), ("waits", dead)]):
+        yield Case(f"sorted rows, {how}, {number}", partial(rows_go, folder / f"rows{n}", how, number))
+    for number in (term, hangup, interrupt):
+        yield Case(f"the command, {number}", partial(command_ended, folder / f"command{number}", number, 128 + number))
+    yield Case("folders of the dead", partial(swept, folder / "swept"))
