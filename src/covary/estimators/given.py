@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
+from os import PathLike
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from covary._checks import check_object, fail, shown
-from covary._module import modules
+from covary._module import Marked, modules
 from covary.estimators.cells import CATEGORY
 from covary.estimators.frames import Columns
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
@@ -31,11 +33,25 @@ SHOWN = 4  # columns that advice spells out
 def check_arguments(estimator: Any) -> None:
     """Refuse constructor arguments of the wrong kind, which would fail later in other words."""
     who, given = type(estimator).__name__, estimator
+    for name, value in given.get_params(deep=False).items():
+        if name != "kernel" and (
+            hasattr(value, "columns") or (isinstance(value, np.ndarray) and value.dtype.kind not in "SUO")
+        ):
+            raise fail(who, f"{name} is {shown(value)}", "give data to fit(X, y)")
     restarts, seconds = given.n_restarts, given.max_time
     if isinstance(restarts, bool) or not isinstance(restarts, int | np.integer) or restarts < 0:
-        raise fail(who, f"n_restarts is {restarts!r}", "give a whole number, zero or more")
+        raise fail(who, f"n_restarts is {shown(restarts)}", "give a whole number, zero or more")
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds >= 0):
-        raise fail(who, f"max_time is {seconds!r}", "give seconds, or None")
+        raise fail(who, f"max_time is {shown(seconds)}", "give seconds, or None")
+    if given.checkpoint is not None and (not isinstance(given.checkpoint, str | PathLike) or not str(given.checkpoint)):
+        raise fail(who, f"checkpoint is {shown(given.checkpoint)}", "give the name of a file, or None")
+    noise = getattr(given, "noise", None)
+    if noise is not None and not isinstance(noise, Marked | Real):
+        raise fail(who, f"noise is {shown(noise)}", "give one variance here, and one per row to fit(..., noise_variance=...)")
+    try:
+        check_random_state(given.random_state)
+    except ValueError:
+        raise fail(who, f"random_state is {shown(given.random_state)}", "give a whole number from 0 on, or None") from None
     if given.bounds is not None and not isinstance(given.bounds, Mapping):
         raise fail(who, f"bounds is {shown(given.bounds)}", "give pairs by path, such as {'kernel.lengthscale': (0.1, 10.0)}")
     if given.priors is not None and not isinstance(given.priors, Mapping | str):
@@ -43,7 +59,7 @@ def check_arguments(estimator: Any) -> None:
         raise fail(who, what, "give distributions by path, such as {'kernel.lengthscale': LogNormal(0.0)}, 'default' or None")
     names = [given.fixed] if isinstance(given.fixed, str) else given.fixed
     if names is not None and not (np.iterable(names) and all(isinstance(name, str) for name in names)):
-        raise fail(who, f"fixed is {given.fixed!r}", "give paths of parameters, such as ('kernel.lengthscale',)")
+        raise fail(who, f"fixed is {shown(given.fixed)}", "give paths of parameters, such as ('kernel.lengthscale',)")
 
 
 def check_bounds(who: str, bounds: Mapping[str, Any], model: Any) -> None:

@@ -239,7 +239,7 @@ def _parse(who: str, what: str, array: np.ndarray) -> np.ndarray:
             continue
         try:
             out[place] = float(item)
-        except ValueError:
+        except (TypeError, ValueError):
             where = f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "")
             kind = "text" if isinstance(item, str | bytes) else type(item).__name__
             text = repr(str(item))
