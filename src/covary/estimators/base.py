@@ -326,9 +326,11 @@ class GPEstimator(Assessed, BaseEstimator):
         """What is maximised over the hyperparameters; None for the evidence."""
         given = getattr(self, "objective", "evidence")
         check_object(self._who, "objective", given)
-        if isinstance(given, str) and given not in OBJECTIVES:
+        if (isinstance(given, str) and given not in OBJECTIVES) or not (
+            isinstance(given, str) or (callable(given) and not isinstance(given, AbstractKernel))
+        ):
             known = ", ".join(map(repr, OBJECTIVES))
-            raise fail(self._who, f"objective is {given!r}", f"choose one of {known}, or give an objective")
+            raise fail(self._who, f"objective is {shown(given)}", f"choose one of {known}, or give an objective")
         found = OBJECTIVES[given] if isinstance(given, str) else given
         if found is not None and not (isinstance(choice.inference, Exact) and isinstance(choice.gram, Dense)):
             raise fail(

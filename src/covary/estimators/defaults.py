@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import fail, shown
 from covary.distributions import LogNormal
 from covary.estimators.cells import BOOLEAN, CATEGORY, DATE, DURATION, NUMBER
 from covary.estimators.column import PERIODS
@@ -32,10 +32,10 @@ CATEGORY_SPREAD = 1.5  # log standard deviation of its prior
 
 def seasons_of(who: str, given: Any, columns: Columns | None) -> list[str]:
     """The seasons asked for, checked against the table."""
-    names = [given] if isinstance(given, str) else list(given or ())
-    wrong = [s for s in names if s not in PERIODS]
-    if wrong:
-        raise fail(who, f"seasonality is {given!r}", f"choose from {', '.join(map(repr, PERIODS))}")
+    many = given is None or isinstance(given, list | tuple | set)
+    names = list(given or ()) if many else [given]
+    if not all(isinstance(s, str) and s in PERIODS for s in names):
+        raise fail(who, f"seasonality is {shown(given)}", f"choose from {', '.join(map(repr, PERIODS))}")
     if names and (columns is None or not columns.places(DATE)):
         raise fail(who, f"seasonality is {given!r} but no column of X holds dates", "give dates, or write a Periodic kernel")
     return list(dict.fromkeys(names))

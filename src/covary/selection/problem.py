@@ -101,10 +101,15 @@ class Objective:
                 plain = jax.value_and_grad(lambda m: self.custom(m, data))  # type: ignore[misc]
                 function = workspace.setdefault("objective", jax.jit(plain))
                 try:
-                    value, gradient = function(cast(model, data.dtype))
-                except jax.errors.ConcretizationTypeError:
-                    workspace["objective"] = plain
-                    value, gradient = plain(cast(model, data.dtype))
+                    try:
+                        value, gradient = function(cast(model, data.dtype))
+                    except jax.errors.ConcretizationTypeError:
+                        workspace["objective"] = plain
+                        value, gradient = plain(cast(model, data.dtype))
+                except TypeError as error:
+                    what = f"the objective fails ({type(error).__name__}: {' '.join(str(error).split())[:200]})"
+                    do = "give a function (model, data) that returns one number, written with jax.numpy"
+                    raise fail("learn", what, do) from error
         return float(value), self.packing.pull(model, gradient)
 
     def at(
