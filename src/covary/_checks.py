@@ -162,12 +162,12 @@ def as_float(who: str, name: str, item: Any, where: str, do: str = ENCODE) -> fl
         text = isinstance(item, str | bytes)
         kind = "text" if text else type(item).__name__
         if text or isinstance(error, ValueError):
-            raise fail(who, f"{name} holds {kind} ({_quoted(item)} at {where})", do) from None
-        what = f"{name} holds {kind} ({_quoted(item)} at {where}), but an argument must be a string or a number"
+            raise fail(who, f"{name} holds {kind} ({quoted(item)} at {where})", do) from None
+        what = f"{name} holds {kind} ({quoted(item)} at {where}), but an argument must be a string or a number"
         raise NotNumbers(f"{who}: {what}; {do}.") from None
 
 
-def _quoted(item: Any) -> str:
+def quoted(item: Any) -> str:
     """An entry in quotes, cut where it is long."""
     try:
         return repr(_cut(str(item)))

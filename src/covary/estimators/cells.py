@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError, as_array, as_float, fail, is_missing, shown
+from covary._checks import CovaryError, as_array, as_float, fail, is_missing, quoted
 
 NUMBER, BOOLEAN, DATE, DURATION, CATEGORY = KINDS = ("number", "boolean", "date", "duration", "category")
 ISO = re.compile(r"\d{4}[-/]\d{2}([-/]\d{2}([T ]\d{2}:\d{2}(:\d{2}([.,]\d+)?)?( ?(Z|[+-]\d{2}:?\d{2}))?)?)?")
@@ -73,7 +73,7 @@ def read_cells(who: str, what: str, column: Any, expected: str | None = None) ->
         return Cells(BOOLEAN, found.values)
     row = int(np.flatnonzero(~found.missing)[0])
     names = {NUMBER: "numbers", BOOLEAN: "true or false", DATE: "dates", DURATION: "durations", CATEGORY: "text"}
-    first = shown(np.asarray(column, dtype=object)[row])
+    first = quoted(np.asarray(column, dtype=object)[row])
     raise fail(
         who, f"{what} holds {names[found.kind]} ({first} at row {row}) but held {names[expected]} in fit", "give the same kind"
     )
@@ -148,7 +148,7 @@ def _objects(who: str, what: str, array: np.ndarray) -> Cells:
         odd = next(i for i in np.flatnonzero(~gone) if not isinstance(array[i], str | bytes | Real | Decimal | np.bool_))
         kind = type(array[odd]).__name__
         raise fail(
-            who, f"{what} holds {kind} ({shown(array[odd])} at row {odd})", "give numbers, text or dates, or leave it out"
+            who, f"{what} holds {kind} ({quoted(array[odd])} at row {odd})", "give numbers, text or dates, or leave it out"
         )
     return _text(who, what, array, gone, there)
 
@@ -185,7 +185,7 @@ def _check_mixture(who: str, what: str, array: np.ndarray, gone: np.ndarray, the
     more = f", {len(odd)} such entries in all" if len(odd) > 1 else ""
     raise fail(
         who,
-        f"{what} holds text among numbers ({shown(array[odd[0]])} at row {odd[0]}{more})",
+        f"{what} holds text among numbers ({quoted(array[odd[0]])} at row {odd[0]}{more})",
         "correct it, or make the column categorical",
     )
 
@@ -196,7 +196,7 @@ def check_names(who: str, what: str, texts: Sequence[str]) -> None:
     if (different == rows > SEVERAL) or (different > FEW and different > SHARE * rows):
         raise fail(
             who,
-            f"{what} holds {different} different texts in {rows} rows, such as {shown(texts[0])}: names rather than categories",
+            f"{what} holds {different} different texts in {rows} rows, such as {quoted(texts[0])}: names, not categories",
             "leave it out (write dates as 2024-12-31, numbers with a point), or make it categorical if you mean it",
         )
 
@@ -276,6 +276,6 @@ def level_text(item: Any) -> str:
         try:
             number = float(item)
         except OverflowError:
-            return shown(item)[1:-1]
+            return quoted(item)[1:-1]
         return str(int(number)) if np.isfinite(number) and number == np.floor(number) else repr(number)
     return str(item)

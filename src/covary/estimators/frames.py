@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail, shown
+from covary._checks import fail, quoted
 from covary._words import counted
 from covary.estimators.cells import BOOLEAN, CATEGORY, DATE, DURATION, KINDS, NUMBER, Cells, read_cells
 from covary.estimators.column import PERIODS, UNITS, Column, fit_column, season_text
@@ -46,7 +46,7 @@ class Mapped:
         for name, levels in self.unseen.items():
             for level, rows in levels.items():
                 for i in np.flatnonzero(rows):
-                    said[i].append(f"{name} {shown(level)} was never seen")
+                    said[i].append(f"{name} {quoted(level)} was never seen")
         return np.array(["; ".join(parts) for parts in said], dtype=object)
 
 
@@ -267,7 +267,7 @@ def unseen_words(mapped: Mapped) -> list[str]:
     out = []
     for name, levels in mapped.unseen.items():
         rows = int(sum(r.sum() for r in levels.values()))
-        few = ", ".join(shown(v) for v in list(levels)[:5]) + (f" and {len(levels) - 5} more" if len(levels) > 5 else "")
+        few = ", ".join(quoted(v) for v in list(levels)[:5]) + (f" and {len(levels) - 5} more" if len(levels) > 5 else "")
         out.append(f"column {name!r} holds {few} in {counted(rows, 'row')}, never seen in fit: wider error bars there")
     return out
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from covary._checks import check_object, fail, shown
-from covary._module import Marked, modules
+from covary._module import modules
 from covary.estimators.cells import CATEGORY
 from covary.estimators.frames import Columns
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
