@@ -196,7 +196,8 @@ def check_names(who: str, what: str, texts: Sequence[str]) -> None:
     if (different == rows > SEVERAL) or (different > FEW and different > SHARE * rows):
         raise fail(
             who,
-            f"{what} holds {different} different texts in {rows} rows, such as {quoted(texts[0])}: names, not categories",
+            f"{what} holds {different} different texts in {rows} rows, such as {quoted(texts[0])}: "
+            "names rather than categories",
             "leave it out (write dates as 2024-12-31, numbers with a point), or make it categorical if you mean it",
         )
 
