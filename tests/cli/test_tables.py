@@ -227,3 +227,12 @@ def test_texts_that_a_model_knows_are_no_gaps(tmp_path: Path) -> None:
     assert frame["soil"].isna().tolist() == [False, True, False]
     assert frame["x"].isna().tolist() == [True, False, False]
     assert frame["x"].dtype == np.float64
+
+
+def test_gaps_with_spaces_round_them(tmp_path: Path) -> None:
+    """They were a category of their own, since cells are read without spaces at either end."""
+    (tmp_path / "t.csv").write_text('x,soil,z\n1,"NA ",2\n2,clay,n/a \n3,NA\t,4\n', encoding="utf-8")
+    frame = read_table(str(tmp_path / "t.csv")).frame
+    assert frame["soil"].isna().tolist() == [True, False, True]
+    assert frame["z"].isna().tolist() == [False, True, False]
+    assert read_table(str(tmp_path / "t.csv"), {"soil": ["NA"]}).frame["soil"].tolist() == ["NA ", "clay", "NA\t"]

@@ -182,7 +182,11 @@ def parse_text(data: bytes, name: str, usual: str, levels: Levels | None = None)
     if mark:
         text = "\n" * mark[0].count("\n") + text[mark.end() :]
     header = _header(text, delimiter, name)
-    frame, decimal = _frame(text, delimiter, [_gaps(title, levels or {}) for title in header], name)
+    gaps = [_gaps(title, levels or {}) for title in header]
+    frame, decimal = _frame(text, delimiter, gaps, name)
+    for i, none in enumerate(gaps):  # with spaces round it a gap is a gap: cells are read without them
+        if len(frame) and is_text(frame[i]):
+            frame[i] = frame[i].mask([isinstance(v, str) and v.strip() in none for v in frame[i]])
     notes = [f"columns are separated by {NAMES[delimiter]}"] if delimiter != usual else []
     notes += ["numbers have a decimal comma"] if decimal == "," else []
     frame, more = _named(frame, header, name)
