@@ -241,7 +241,7 @@ class GPEstimator(Assessed, BaseEstimator):
                 starts=self._short(start, data, choice),
                 rivals=rivals,
                 max_time=clock,
-                reserve=self._afterwards(choice, data.y.ndim),
+                reserve=1.0,
                 checkpoint=self.checkpoint,
                 key=seed,
                 objective=self._objective(choice),
@@ -255,10 +255,6 @@ class GPEstimator(Assessed, BaseEstimator):
             dropped = table.rows - settled.rows - settled.left_out.get(table.target, 0)
             self.columns_ = self.columns_.counted(settled.left_out, dropped)
         return clock
-
-    def _afterwards(self, choice: Choice, outputs: int) -> float:
-        """How many times what conditioning takes is kept back from ``max_time``, for that and for what follows it."""
-        return 1.0
 
     def _short(self, start: Model, data: Data, choice: Choice) -> list[Model]:
         """A start with a short length-scale, on one input or along time: beside others, and of classes beside the only one."""

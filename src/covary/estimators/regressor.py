@@ -19,7 +19,6 @@ from covary.data import Data
 from covary.estimators.base import GPEstimator, unmerged
 from covary.estimators.defaults import rougher
 from covary.estimators.inputs import read_rows, read_table, read_targets, rows_kept
-from covary.estimators.method import Choice
 from covary.estimators.observed import named_likelihood
 from covary.estimators.options import check_level, random_of
 from covary.inference.condition import condition
@@ -76,7 +75,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         subset of the rows. Of two and more, a column of dates or a single column of inputs
         gets one besides with a short length-scale.
     max_time
-        Seconds after which learning returns the best so far. Ctrl-C does the same at any time.
+        Seconds for the fit: learning returns the best so far in time for what follows it, and local error bars that nobody
+        asked for are left out where none is left (``method_`` says so). Ctrl-C ends learning at any time.
     checkpoint
         A file in which learning writes down where it is: the same fit, killed and run again, goes on from there. A committee
         wants a folder.
@@ -226,14 +226,6 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
             if value is not None:
                 raise fail("GPRegressor", f"{name} is given with a table on disk", "leave it out, or fit to rows in memory")
 
-    def _local(self, choice: Choice, outputs: int) -> bool:
-        """Whether the size of the errors may be looked at place by place though nobody asked for it."""
-        auto = self.local_errors == "auto" and self.method == "auto"
-        return auto and choice.name in ("vecchia", "low_rank") and outputs == 1
-
-    def _afterwards(self, choice: Choice, outputs: int) -> float:
-        return 3.0 if self.local_errors is True or self._local(choice, outputs) else 1.0  # a second process, and its errors
-
     def _localise(self, clock: Clock) -> None:
         """Error bars that follow the size of the errors from place to place, where that is wanted and there is time."""
         if self.local_errors not in ("auto", True, False):
@@ -241,7 +233,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         always = self.local_errors is True
         if always and self.posterior_.data.y.ndim == 2:
             raise fail("GPRegressor", "local_errors is True with several outputs", "fit one output at a time")
-        if not always and not self._local(self.method_, self.posterior_.data.y.ndim):
+        large = self.local_errors == "auto" and self.method == "auto" and self.method_.name in ("vecchia", "low_rank")
+        if not always and not (large and self.posterior_.data.y.ndim == 1):
             return
         again = clock.took["condition"]  # as long again for the process of the errors
         if clock.over(2 * again) and not always:

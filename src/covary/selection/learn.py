@@ -282,7 +282,7 @@ def _search(
     def on(rows: int) -> tuple[Any, Callable[[float], None]]:
         compute = problem.at(*ladder.at(rows))
 
-        def function(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        def timed(theta: np.ndarray) -> tuple[float, np.ndarray]:
             with deadline.timing(rows):
                 found = compute(theta)
             full = need(ladder.sizes[-1])
@@ -294,9 +294,9 @@ def _search(
             history.append((rows, -value))
             tracker.evaluated(rows, -value)
 
-        if journal is not None:
-            function = journal.kept(rows + 0.001 * len(restarts) + 1e-6 * ladder.version, function)
-        return function, note
+        if journal is None:
+            return timed, note
+        return journal.kept(rows + 0.001 * len(restarts) + 1e-6 * ladder.version, timed), note
 
     restarts: list[Restart] = []
     function, note = on(levels[0])
