@@ -269,6 +269,8 @@ def connect(address: str, timeout: float, security: Any = None) -> Any:
 
     from distributed import Client
 
+    if address.startswith("tls://"):
+        _check_keys(address, security)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # versions: compared by check_versions, which does not stop at a warning
@@ -276,10 +278,26 @@ def connect(address: str, timeout: float, security: Any = None) -> Any:
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         what = f"no scheduler answers at {address} within {timeout:.0f} s ({why})"
-        keys = ", and the keys in Dask's configuration or security=" if address.startswith("tls://") else ""
+        keys = ", the keys (Dask's configuration or security=)" if address.startswith("tls://") else ""
         raise fail(
             "Dask", what, f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
         ) from None
+
+
+def _check_keys(address: str, security: Any) -> None:
+    """Refuse an address that wants keys where there are none: Dask's client would say so only as it is thrown away."""
+    from dask import config
+    from distributed.security import Security
+
+    if security is None and config.get("distributed.client.security-loader", None):
+        return
+    try:
+        what = "none is given" if (security or Security()).get_connection_args("client")["ssl_context"] is None else ""
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        what = f"those that are given cannot be used ({' '.join(str(error).split())[:160]})"
+    if what:
+        do = "set distributed.comm.tls in Dask's configuration, or give security="
+        raise fail("Dask", f"the scheduler at {address} wants keys, and {what}", do)
 
 
 def page(client: Any) -> str | None:
