@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from os import PathLike
@@ -41,7 +42,7 @@ def check_arguments(estimator: Any) -> None:
     restarts, seconds = given.n_restarts, given.max_time
     if isinstance(restarts, bool) or not isinstance(restarts, int | np.integer) or restarts < 0:
         raise fail(who, f"n_restarts is {shown(restarts)}", "give a whole number, zero or more")
-    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds >= 0):
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, Real) or not float(seconds) >= 0):
         raise fail(who, f"max_time is {shown(seconds)}", "give seconds, or None")
     if given.checkpoint is not None and (not isinstance(given.checkpoint, str | PathLike) or not str(given.checkpoint)):
         raise fail(who, f"checkpoint is {shown(given.checkpoint)}", "give the name of a file, or None")
@@ -125,9 +126,13 @@ def _instead(given: Any, columns: Columns, categories: list[int]) -> str:
         return hamming
     parts = given if isinstance(given, list | tuple) else [given]
     text = given if isinstance(given, str) else repr(given)
-    if len(parts) > 1 or len(text) > 60 or any(isinstance(m, On) for m in modules(parse(given) if text is given else given)):
+    if (
+        len(parts) > 1
+        or len(text) > 60
+        or any(isinstance(m, On) for m in modules(parse(text) if isinstance(given, str) else given))
+    ):
         return f"{hamming} for them, multiplied by kernels that stand on the other columns with .on(...)"
-    inner = text if text.endswith(")") and text.count("(") == 1 and " " not in text else f"({text})"
+    inner = text if re.fullmatch(r"\w+\([^()]*\)", text) else f"({text})"
     return f"{inner}.on({_list([columns.keys[j] for j in numbers], SHOWN)}) * {hamming}"
 
 
