@@ -151,6 +151,19 @@ def test_kernels(call: Call, tmp_path: Path) -> None:
     assert "column 4" in error(call("fit", "t.csv", "-t", "y", "--kernel", "Matern52().on(4)"), 2)
 
 
+def test_kernels_by_name_and_categories(call: Call, tmp_path: Path) -> None:
+    rows = [f"{i / 4},{'clay' if i % 3 else 'sand'},{i % 5}" for i in range(15)]
+    (tmp_path / "soil.csv").write_text("\n".join(["depth,soil,y", *rows]))
+    fit = ("fit", "soil.csv", "-t", "y", "--restarts", 0, "--json", "--kernel")
+    said = error(call(*fit, "2*Matern52()"), 2)
+    assert "--kernel has Matern52 on 'soil', whose codes are categories" in said
+    assert "write (2*Matern52()).on('depth') * Hamming().on('soil')." in said
+    assert "--kernel: the kernel asks for column 'dept'" in error(call(*fit, "Matern52().on('dept')"), 2)
+    assert "unknown argument 'ell'" in error(call(*fit, "Matern52(ell=1)"), 2)
+    found = call(*fit, "fixed(3**2) * Matern52().on('depth') * Hamming().on('soil')")
+    assert json.loads(found.stdout)["kernel"].startswith("fixed(9.0) * (Columns(Matern52(")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,9 +91,13 @@ def _instead(given: Any, columns: Columns, categories: list[int]) -> str:
         return hamming
     parts = given if isinstance(given, list | tuple) else [given]
     text = given if isinstance(given, str) else repr(given)
-    if len(parts) > 1 or len(text) > 60 or any(isinstance(m, On) for m in modules(parse(given) if text is given else given)):
+    if (
+        len(parts) > 1
+        or len(text) > 60
+        or any(isinstance(m, On) for m in modules(parse(text) if isinstance(given, str) else given))
+    ):
         return f"{hamming} for them, multiplied by kernels that stand on the other columns with .on(...)"
-    inner = text if text.endswith(")") and text.count("(") == 1 and " " not in text else f"({text})"
+    inner = text if re.fullmatch(r"\w+\([^()]*\)", text) else f"({text})"
     return f"{inner}.on({_list([columns.keys[j] for j in numbers], SHOWN)}) * {hamming}"
 
 

@@ -69,8 +69,9 @@ def _check_dimensions(who: str, X: Any) -> None:
         raise fail(who, f"X is one column ({getattr(X, 'name', None)!r})", "Reshape your data: X.to_frame() is a table of one")
     if isinstance(X, list | tuple) and X and all(isinstance(v, Real) for v in X):
         X = np.asarray(X)
-    if isinstance(X, Real) or (isinstance(X, np.ndarray) and X.ndim < 2):
-        what = f"X has one dimension ({counted(np.size(X), 'entry', 'entries')})" if np.ndim(X) else "X is a single number"
+    array: Any = np.asarray(X) if isinstance(X, Real | np.ndarray) else None
+    if array is not None and array.ndim < 2:
+        what = f"X has one dimension ({counted(array.size, 'entry', 'entries')})" if array.ndim else "X is a single number"
         raise fail(who, what, "Reshape your data: X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row")
 
 

@@ -109,7 +109,7 @@ def placed(kernel: Any, names: Sequence[str] | None, who: str) -> Any:
         return tuple(placed(item, names, who) for item in kernel)
     if not isinstance(kernel, Module):
         return kernel
-    inner = {f.name: getattr(kernel, f.name) for f in fields(kernel) if not f.metadata.get(STATIC)}
+    inner = {f.name: getattr(kernel, f.name) for f in fields(kernel) if not f.metadata.get(STATIC)}  # type: ignore[arg-type]
     changes = {name: placed(value, names, who) for name, value in inner.items() if isinstance(value, Module | tuple)}
     if isinstance(kernel, Columns):
         changes["columns"] = [_number(c, names, who) for c in kernel.columns]
@@ -170,7 +170,10 @@ class Function(AbstractKernel):
     _: KW_ONLY
     parameters: dict[str, Any] = named(POSITIVE)
     smoothness: float = static(0)
-    _foreign = True
+
+    @property
+    def _foreign(self) -> bool:
+        return True
 
     @property
     def traits(self) -> Traits:
