@@ -219,6 +219,8 @@ def _encode_param(name: str, value: Any) -> Any:
         return value if isinstance(value, str) else [*(value or ())]
     if name == "seasonality":
         return value if value is None or isinstance(value, str) else [str(v) for v in value]
+    if name == "max_time" and value == np.inf:
+        return None
     if name == "random_state":
         return int(value) if isinstance(value, int | np.integer) else None
     return value.item() if isinstance(value, np.generic) else value
