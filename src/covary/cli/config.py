@@ -43,6 +43,10 @@ def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
         raise BadUsage(f"--config: {path!r} cannot be read ({getattr(error, 'strerror', None) or 'no text'}).") from None
     except tomllib.TOMLDecodeError as error:
         raise BadUsage(f"--config: {path!r} is no TOML ({error}); correct it.") from None
+    except RecursionError:
+        raise BadUsage(f"--config: {path!r} nests values too deeply; give plain values and lists of text.") from None
+    except ValueError:  # a whole number of thousands of digits
+        raise BadUsage(f"--config: {path!r} holds a number that is too long; correct it.") from None
     made = page.pop("made", {})
     if page.pop("command", "fit") != "fit":
         raise BadUsage(f"--config: {path!r} is of another command; give one that covary fit --save-config wrote.")

@@ -109,7 +109,7 @@ def run_fit(
             "kernel": kernel,
             "seed": seed,
             "restarts": estimator.n_restarts,
-            "max time": max_time,
+            "max time": None if max_time == float("inf") else max_time,
             **{name: value for name, value in asdict(crew).items() if value is not None},
             "versions": versions(),
         }

@@ -25,6 +25,7 @@ from covary.inference.base import AbstractInference, Solved, prior_spread, shape
 
 SEARCHING = 1e-6  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
 CHORD = 0.3  # a factor is kept while a step with it leaves less than this share of the difference
+POWERS = 30  # steps towards the direction that leads off a saddle
 STUCK = 1e-4  # the least difference between weights and slopes that rounding does not excuse
 
 
@@ -48,7 +49,29 @@ class Laplace(AbstractInference):
         self, model: Any, data: Data, bound: AbstractBound, *, fixed_jitter: float | None = None, memory: Any = None
     ) -> Solved:
         view = modes.view(model, data)
-        a, g, best = self.begin(view, bound, memory)  # algorithm 3.1, line 2
+        a, g, best, status, steps, rest = self.climb(view, bound, *self.begin(view, bound, memory), memory)  # algorithm 3.1
+        while True:
+            gradient, sites = view.sites(g, signed=True)
+            try:
+                factor = bound.factor(sites)
+                break
+            except NotPositiveDefinite:  # a saddle between several modes
+                aside = None if memory is not None and "weights" in memory else self.aside(view, bound, sites, a, g, best)
+                if aside is None or steps > 10 * self.max_steps:
+                    raise
+            a, g, best, status, more, rest = self.climb(view, bound, *aside, memory)
+            steps += more
+        Wg = view.curvature(sites, g)
+        shift = Wg + gradient
+        value = best - 0.5 * float(factor.logdet())  # algorithm 3.1, line 10
+        if memory is not None:
+            if status != "converged" and rest > STUCK:  # a rejected step
+                raise NotPositiveDefinite(f"inference.Laplace: the search for the mode has not ended ({status}).")
+            memory["weights"], memory["spread"] = gradient, float(np.std(g, axis=0).max())
+        return Solved(factor, shift, factor.alpha(shift), float(value), status, steps, {"mode": g, "view": view})
+
+    def climb(self, view: Any, bound: AbstractBound, a: Any, g: Any, best: float, memory: Any) -> tuple[Any, ...]:
+        """Newton steps from weights a and latent values g: both at the end, the height, how it ended, steps, what is left."""
         gain, status, steps, level, least = np.inf, "reached max_steps", 0, 0, np.inf
         rest, held = np.inf, None
         spread = prior_spread(bound)
@@ -84,16 +107,30 @@ class Laplace(AbstractInference):
             if level == 3:
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
-        gradient, sites = view.sites(g, signed=True)
-        factor = bound.factor(sites)
-        Wg = view.curvature(sites, g)
-        shift = Wg + gradient
-        value = best - 0.5 * float(factor.logdet())  # algorithm 3.1, line 10
-        if memory is not None:
-            if status != "converged" and rest > STUCK:  # a rejected step
-                raise NotPositiveDefinite(f"inference.Laplace: the search for the mode has not ended ({status}).")
-            memory["weights"], memory["spread"] = gradient, float(np.std(g, axis=0).max())
-        return Solved(factor, shift, factor.alpha(shift), float(value), status, steps, {"mode": g, "view": view})
+        return a, g, best, status, steps, rest
+
+    @staticmethod
+    def aside(view: Any, bound: AbstractBound, sites: Any, a: Any, g: Any, best: float) -> tuple[Any, Any, float] | None:
+        """A higher point beside a saddle, along the direction in which the posterior curves upwards; None if there is none.
+
+        With W = W₊ − M and Σ₊ = (K⁻¹ + W₊)⁻¹ that is v = Σ₊M½c, c the first eigenvector of M½Σ₊M½; its weights are
+        K⁻¹v = M½c − W₊v.
+        """
+        W = np.asarray(getattr(sites, "precision", np.empty((0, 0))))
+        if W.ndim != 1 or bound.basis is not None:
+            return None
+        above = np.maximum(W, 0.0)
+        factor, half = bound.factor(sites.replace(precision=above)), np.sqrt(np.maximum(-W, 0.0))
+        c = half * (1 + 1e-3 * np.arange(len(W)) / len(W))
+        for _ in range(POWERS):
+            c = half * factor.sigma(half * c)
+            c = c / np.linalg.norm(c)
+        v = factor.sigma(half * c)
+        u, size = half * c - above * v, np.sqrt(float(factor.variance().max())) / np.abs(v).max()
+        steps = [sign * size * 2.0**k for k in range(4, -24, -1) for sign in (1, -1)]
+        tried = [(view.log_prob(g + t * v) - 0.5 * float(((a + t * u) * (g + t * v)).sum()), t) for t in steps]
+        value, t = max(tried)
+        return (a + t * u, g + t * v, value) if value > best + 1e-12 * (1 + abs(best)) else None
 
     @staticmethod
     def begin(view: Any, bound: AbstractBound, memory: Any) -> tuple[Any, Any, float]:
