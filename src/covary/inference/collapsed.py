@@ -39,7 +39,7 @@ class Sums:
         for start in range(0, run.X.rows, CHUNK):
             part = slice(start, start + CHUNK)
             (A, prior), *_ = run.features(start)
-            rows = run.rows.take(part)
+            rows = run.seen.take(part)
             w = np.ones(len(rows.y)) if rows.weight is None else rows.weight
             r = rows.y - run.prior_mean[part, 0]
             rest = np.maximum(prior - np.einsum("ij,ij->j", A, A), 0.0)

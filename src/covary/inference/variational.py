@@ -59,7 +59,8 @@ class Run:
 
     def __init__(self, model: Any, X: Inputs, rows: Rows, bound: WhitenedBound, scale: float = 1.0) -> None:
         y, mean = centred(model.likelihood, rows.y, np.asarray(model.mean.evaluate(X), np.float64))
-        self.model, self.X, self.rows, self.bound, self.scale = model, X, replace(rows, y=y), bound, scale
+        self.model, self.X, self.rows, self.bound, self.scale = model, X, rows, bound, scale
+        self.seen = replace(rows, y=y)  # beside the prior means
         self.prior_mean = mean[:, None] * model.likelihood.has_mean
         self.kept: dict[int, Any] = {}
         self.keep = X.rows * bound.Z.rows * len(bound.kernels) * 8 <= KEPT
@@ -102,7 +103,7 @@ class Run:
                 rest[part, i] = np.maximum(prior - np.einsum("ij,ij->j", A, A), 0.0)
                 own[part, i] = np.einsum("ij,ij->j", B, B)
             at = expected(
-                self.model.likelihood, self.rows.take(part), self.prior_mean[part] + mean[part], own[part] + rest[part]
+                self.model.likelihood, self.seen.take(part), self.prior_mean[part] + mean[part], own[part] + rest[part]
             )
             fit += float(at.value.sum())
             first[part], second[part] = self.scale * at.first, self.scale * at.second
@@ -200,7 +201,7 @@ class Run:
             pull.add(self.X.take(part), features, halves, seen.first[part], seen.second[part])
         kernel, inducing = pull.finish()
         variance = seen.own + seen.rest
-        likelihood = expected_pull(self.model.likelihood, self.rows, self.prior_mean + seen.mean, variance, self.scale)
+        likelihood = expected_pull(self.model.likelihood, self.seen, self.prior_mean + seen.mean, variance, self.scale)
         mean_bar = (seen.first @ self.model.likelihood.has_mean).astype(self.X.x.dtype)
         return shaped(self.model, kernel, self.model.mean.pull(self.X, mean_bar), likelihood), inducing
 
