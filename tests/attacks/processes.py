@@ -156,6 +156,12 @@ if sys.argv[1] != "by itself":
 """
 
 
+def heard() -> None:
+    """Signals that nohup, or a shell in the background, has ignored."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def running(folder: Path, script: str, how: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A script with a folder for temporary files of its own."""
@@ -164,7 +170,7 @@ def running(folder: Path, script: str, how: str) -> Iterator[tuple[subprocess.Po
     command = [sys.executable, str(folder / "script.py"), how]
     pipe = subprocess.PIPE
     environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
-    process = subprocess.Popen(command, env=environment, cwd=folder, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(command, env=environment, cwd=folder, stdout=pipe, stderr=pipe, text=True, preexec_fn=heard)
     try:
         yield process, folder / "tmp"
     finally:
@@ -218,7 +224,7 @@ def command_ended(folder: Path, number: int, code: int) -> None:
     command = [sys.executable, "-m", "covary", "fit", "t.csv", "-t", "y", "--experts", "8", "--workers", "1"]
     environment = {**os.environ, "TMPDIR": str(folder / "tmp")}
     pipe = subprocess.PIPE
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True, preexec_fn=heard)
     try:
         until(lambda: list((folder / "tmp").glob("covary-dask-*/workers.log")), "the workers")
         process.send_signal(number)

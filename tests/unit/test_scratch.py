@@ -32,7 +32,7 @@ def test_closed_or_forgotten_it_is_gone(place: Path) -> None:
     assert not list(place.iterdir())
 
 
-@pytest.mark.parametrize("how", ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "os._exit(0)"])
+@pytest.mark.parametrize("how", ["os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)"])
 def test_it_goes_with_its_process(how: str, place: Path) -> None:
     code = f"import os\nfrom covary._scratch import Scratch\ns = Scratch('covary-test-')\n(s.path / 'a').mkdir()\n{how}"
     subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(place)}, check=False)
