@@ -161,7 +161,7 @@ def test_kernels_by_name_and_categories(call: Call, tmp_path: Path) -> None:
     assert "--kernel: the kernel asks for column 'dept'" in error(call(*fit, "Matern52().on('dept')"), 2)
     assert "unknown argument 'ell'" in error(call(*fit, "Matern52(ell=1)"), 2)
     found = call(*fit, "fixed(3**2) * Matern52().on('depth') * Hamming().on('soil')")
-    assert json.loads(found.stdout)["kernel"].startswith("fixed(9.0) * (Columns(Matern52(")
+    assert "fixed(9.0) * Columns(Matern52(" in json.loads(found.stdout)["kernel"]
 
 
 @pytest.mark.parametrize(
