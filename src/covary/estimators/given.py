@@ -36,7 +36,7 @@ def check_arguments(estimator: Any) -> None:
     who, given = type(estimator).__name__, estimator
     for name, value in given.get_params(deep=False).items():
         if name != "kernel" and (
-            hasattr(value, "columns") or (isinstance(value, np.ndarray) and value.dtype.kind not in "SUO")
+            hasattr(value, "columns") or (isinstance(value, np.ndarray) and value.ndim and value.dtype.kind not in "SUO")
         ):
             raise fail(who, f"{name} is {shown(value)}", "give data to fit(X, y)")
     restarts, seconds = given.n_restarts, given.max_time
@@ -47,7 +47,7 @@ def check_arguments(estimator: Any) -> None:
     if given.checkpoint is not None and (not isinstance(given.checkpoint, str | PathLike) or not str(given.checkpoint)):
         raise fail(who, f"checkpoint is {shown(given.checkpoint)}", "give the name of a file, or None")
     noise = getattr(given, "noise", None)
-    if noise is not None and not isinstance(noise, Marked | Real):
+    if noise is not None and not isinstance(noise, Marked | Real | np.ndarray):
         raise fail(who, f"noise is {shown(noise)}", "give one variance here, and one per row to fit(..., noise_variance=...)")
     try:
         check_random_state(given.random_state)

@@ -240,7 +240,9 @@ def _parse(who: str, what: str, array: np.ndarray) -> np.ndarray:
             continue
         try:
             out[place] = float(item)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as error:
+            if isinstance(error, TypeError) and not what.endswith("y"):
+                raise  # scikit-learn's contract for inputs
             where = f"row {place[0]}" + (f", column {place[1]}" if len(place) == 2 else "")
             kind = "text" if isinstance(item, str | bytes) else type(item).__name__
             text = repr(str(item))
