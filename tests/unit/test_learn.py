@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import jax.numpy as jnp
@@ -207,9 +206,8 @@ def test_summands_that_differ_are_left_alone() -> None:
 def test_a_time_limit_returns_quickly_with_what_there_is(rows: int, large: Data) -> None:
     data, model = (DATA, MODEL) if rows == 60 else (large, LARGE)
     log_evidence_and_grad(model, data)  # compiled before the clock starts
-    began = time.monotonic()
     got = learn(model, data, n_restarts=50, max_time=0.05)
-    assert time.monotonic() - began < 10.0
+    assert got.steps < 300  # of the thousands that fifty starts take
     assert got.status in ("out of time", "converged")
     assert len(got.restarts) < 51
     assert got.value >= log_evidence(model, data) - 1e-9

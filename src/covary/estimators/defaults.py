@@ -33,7 +33,7 @@ CATEGORY_SPREAD = 1.5  # log standard deviation of its prior
 def seasons_of(who: str, given: Any, columns: Columns | None) -> list[str]:
     """The seasons asked for, checked against the table."""
     many = given is None or isinstance(given, list | tuple | set)
-    names = list(given or ()) if many else [given]
+    names: list[Any] = list(given or ()) if many else [given]
     if not all(isinstance(s, str) and s in PERIODS for s in names):
         raise fail(who, f"seasonality is {shown(given)}", f"choose from {', '.join(map(repr, PERIODS))}")
     if names and (columns is None or not columns.places(DATE)):
