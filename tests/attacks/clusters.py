@@ -109,37 +109,47 @@ def fit(executor: Any) -> tuple[bytes, ...]:
 
 
 class Shared:
-    """One cluster of so many workers for several cases, and how long an undisturbed fit takes on it."""
+    """One cluster of so many workers for several cases, and how many calls an undisturbed fit makes."""
 
     def __init__(self, count: int) -> None:
         self.executor = Dask(workers=count)
         self.expected = within(partial(fit, self.executor))
-        began = time.monotonic()
+        real, calls = self.executor.map, [0]
+
+        def counted(*arguments: Any, **more: Any) -> Any:
+            calls[0] += 1
+            return real(*arguments, **more)
+
+        self.executor.map = counted  # type: ignore[method-assign]
         assert within(partial(fit, self.executor)) == self.expected
-        self.takes = time.monotonic() - began
+        self.executor.map, self.calls = real, calls[0]  # type: ignore[method-assign]
 
 
 # workers that die -------------------------------------------------------------------------------------------------
 def killed_in_a_fit(shared: Callable[[], Shared], seed: int, who: str) -> None:
     """SIGKILL at a random moment of a fit; twice for some; the same bits as undisturbed."""
     found, rng = shared(), random.Random(seed)
-    moments = sorted(rng.uniform(0, found.takes) for _ in range(2 if seed % 3 == 0 else 1))
-    stop, hit = threading.Event(), [0]
+    moments = [(rng.randrange(found.calls), rng.uniform(0, 0.2)) for _ in range(2 if seed % 3 == 0 else 1)]
+    real, calls, threads, hit = found.executor.map, [0], list[threading.Timer](), [0]
 
-    def disturb() -> None:
-        began = time.monotonic()
-        for moment in moments:
-            if stop.wait(max(0.0, began + moment - time.monotonic())):
-                return
-            hit[0] += kill(workers(found.executor) if who == "workers" else family(found.executor))
+    def strike() -> None:
+        hit[0] += kill(workers(found.executor) if who == "workers" else family(found.executor))
 
-    thread = threading.Thread(target=disturb, daemon=True)
-    thread.start()
+    def watched(*arguments: Any, **more: Any) -> Any:
+        for call, pause in moments:
+            if call == calls[0]:
+                threads.append(threading.Timer(pause, strike))
+                threads[-1].start()
+        calls[0] += 1
+        return real(*arguments, **more)
+
+    found.executor.map = watched  # type: ignore[method-assign]
     try:
         assert within(partial(fit, found.executor)) == found.expected, "other bits"
     finally:
-        stop.set()
-        thread.join()
+        found.executor.map = real  # type: ignore[method-assign]
+        for thread in threads:
+            thread.join()
     assert hit[0], "nobody was killed"
 
 
