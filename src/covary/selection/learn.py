@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError, check_count, fail
+from covary._checks import check_count, fail
 from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
@@ -344,9 +344,10 @@ def _search(
         best = climb(best.x, GAIN, 500)
         peaks = [Peak(best)]
     if not np.isfinite(best.value):
-        raise CovaryError(
-            "learn: the objective is not finite at any start; check the scales of X and y, or give other starting values."
-        )
+        what = "the objective is not finite at any start"
+        if deadline.over():
+            raise fail("learn", f"{what} that was tried before max_time ran out", "allow more time")
+        raise fail("learn", what, "check the scales of X and y, or give other starting values")
     if len(levels) > 1 or stochastic:
         ladder.settle(packing.unpack(best.x))
     if stochastic:
