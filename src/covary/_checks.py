@@ -250,6 +250,6 @@ def check_positive(who: str, name: str, value: Any, *, zero: bool = False) -> No
 
 def check_count(who: str, name: str, value: Any, *, least: int = 0, most: int = 2**31) -> int:
     """A whole number within limits."""
-    if not isinstance(value, Integral) or isinstance(value, bool | np.bool_) or not least <= value <= most:
+    if not isinstance(value, Integral) or isinstance(value, bool | np.bool_) or not least <= int(value) <= most:
         raise fail(who, f"{name} is {shown(value)}", f"give a whole number from {least} to {most:,}")
     return int(value)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from covary.kernels import Matern52
 from covary.likelihoods import Gaussian
 
 TITLE = "X, y, weights and options of the wrong kind"
-LEAST = 1200
+LEAST = 4800
 
 ROWS = 12
 Value = Callable[[], Any]
@@ -422,8 +423,121 @@ def options(models: dict[str, Any]) -> Iterator[Case]:
             yield Case(f"{name}={what}", lambda c=call, m=make: ends_well(lambda: c(m())))
 
 
+# likelihoods, gaps and constant inputs --------------------------------------------------------------------------------
+def gapped(values: Any) -> pd.Series:
+    """Every fifth entry missing."""
+    column = pd.Series(values)
+    return column.where(np.arange(len(column)) % 5 != 2)
+
+
+def mixtures(n: int = ROWS) -> dict[str, pd.DataFrame]:
+    """Tables with dates, categories and constant columns, with and without gaps."""
+    x, dates = np.linspace(0, 3, n), pd.Series(pd.date_range("2020-01-01", periods=n, freq="7D"))
+    letters, same = (list("ab") * n)[:n], pd.Series([pd.Timestamp("2020-01-01")] * n)
+    return {
+        "a date beside gaps": pd.DataFrame({"d": dates, "x": gapped(x)}),
+        "a date with gaps": pd.DataFrame({"d": gapped(dates), "x": x}),
+        "a category with gaps": pd.DataFrame({"c": gapped(letters), "x": x}),
+        "a constant beside gaps": pd.DataFrame({"k": np.ones(n), "x": gapped(x)}),
+        "a constant": pd.DataFrame({"k": np.ones(n)}),
+        "constants with gaps": pd.DataFrame({"k": np.ones(n), "m": gapped(np.full(n, 2.5))}),
+        "a constant date": pd.DataFrame({"d": gapped(same)}),
+        "a constant category": pd.DataFrame({"c": gapped(["a"] * n)}),
+        "everything": pd.DataFrame({"d": gapped(dates), "c": gapped(letters), "k": 1.0, "x": gapped(x)}),
+    }
+
+
+def observed(n: int = ROWS) -> dict[str, np.ndarray]:
+    """Targets by likelihood."""
+    wave, count = np.sin(np.arange(n)) + 0.1 * np.cos(7 * np.arange(n)), np.arange(n)
+    return {
+        **dict.fromkeys(("gaussian", "student_t", "laplace", "heteroscedastic"), wave),
+        **dict.fromkeys(("poisson", "negative_binomial"), count % 4),
+        "binomial": count % 2,
+        "gamma": 1.5 + np.sin(count),
+        "ordinal": count % 3,
+        "two classes": np.array(["p", "q"])[count % 2],
+        "three classes": np.array(["p", "q", "r"])[count % 3],
+    }
+
+
+def learned(likelihood: str, table: pd.DataFrame, y: np.ndarray, missing: str) -> Any:
+    """What a model of the table predicts; gaps are refused or filled, never in the way."""
+    short: Any = {"missing": missing, "n_restarts": 0, "random_state": 0}
+    if likelihood.endswith("classes"):
+        return GPClassifier(**short).fit(table, y).predict_proba(table.dropna())
+    model: Any = GPRegressor(likelihood=likelihood, **short).fit(table, y)
+    return (model.predict(table.dropna()), *model.predict_interval(table.dropna()))
+
+
+def answers(likelihood: str, table: pd.DataFrame, y: np.ndarray, missing: str) -> None:
+    """A finite answer wherever gaps are not refused."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            finite(learned(likelihood, table, y, missing))
+            return
+        except CovaryError as error:
+            said = str(error)
+    assert missing == "refuse", said
+    assert "NaN" in said, said
+
+
+def swept() -> Iterator[Case]:
+    """Every likelihood with every kind of table, and ways with gaps."""
+    for likelihood, y in observed().items():
+        ways = ("refuse", "drop", "impute", "indicator") if likelihood in ("student_t", "heteroscedastic") else ("impute",)
+        for what, table in mixtures().items():
+            for missing in ways:
+                run = lambda a=(likelihood, table, y, missing): answers(*a)  # noqa: E731
+                yield Case(f"{likelihood}, {missing}: {what}", run)
+    for rows in (1, 2, 3, 4, 7):
+        for width in (1, 2):
+            for likelihood in ("gaussian", "student_t", "laplace", "heteroscedastic"):
+                table = pd.DataFrame(np.ones((rows, width)), columns=list("ab")[:width])
+                y = np.array([0.0, 1.0, 5.0, 1.0, -3.0, 2.0, 2.5])[:rows]
+                run = lambda a=(likelihood, table, y, "impute"): answers(*a)  # noqa: E731
+                yield Case(f"{likelihood}: {rows} rows of {width} constants", run)
+
+
+# configurations -------------------------------------------------------------------------------------------------------
+TOML = {
+    "lists in lists": "[" * 10_000 + "]" * 10_000,
+    "tables in tables": "{a=" * 3_000 + "1" + "}" * 3_000,
+    "a number of 400 digits": "1" + "0" * 400,
+    "a number of 5000 digits": "1" + "0" * 5_000,
+    "a date": "2020-01-01",
+    "a time": "07:00:00",
+    "nested": "[[1], [2]]",
+    "mixed": '["a", 1]',
+    "a NUL": '"a\\u0000b"',
+    "a table": "{a = 1}",
+    "not a number": "nan",
+    "infinite": "inf",
+}
+
+
+def configured(folder: Path, name: str, text: str) -> None:
+    """``covary fit --config`` ends with a code of its own and without a traceback."""
+    from typer.testing import CliRunner
+
+    from covary.cli.app import app
+
+    (folder / "t.csv").write_text("x,y\n1,2\n2,1\n3,5\n")
+    (folder / "c.toml").write_text(f"{name} = {text}\n")
+    command = ["fit", str(folder / "t.csv"), "--config", str(folder / "c.toml"), "--quiet", "--out", str(folder / "m.covary")]
+    with patch("covary.enable_cache", lambda directory=None: "nowhere"):  # a setting of the whole process
+        found = CliRunner().invoke(app, [*command, *([] if name == "target" else ["-t", "y"])], prog_name="covary")
+    assert found.exit_code in (0, 2, 3), f"{found.exit_code}: {found.stderr[-300:]}"
+    assert "inside covary" not in found.stderr
+
+
 def cases(folder: Path) -> Iterator[Case]:
     """All of them."""
+    for name in ("target", "inputs", "kernel", "seed", "max_time", "restarts", "report", "checkpoint", "experts", "folder"):
+        for what, text in TOML.items():
+            yield Case(f"{name} = {what}", lambda n=name, t=text: configured(folder, n, t))
+    yield from swept()
     models, rng = fitted(), np.random.default_rng(0)
     for verb, call in by_X(models).items():
         for what, make in tables().items():

@@ -31,7 +31,8 @@ def _boxes(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool | np.bool_) and abs(value) < 1e300
+    kinds: Any = (Real,)
+    return isinstance(value, kinds) and not isinstance(value, bool | np.bool_) and abs(value) < 1e300
 
 
 KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
@@ -47,7 +48,7 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
         "give positive, finite numbers",
     ),
     "max_time": (
-        lambda v: v is None or (isinstance(v, Real) and not isinstance(v, bool) and (0 <= v < 1e300 or v == np.inf)),
+        lambda v: v is None or (_number(v) and v >= 0) or (isinstance(v, float) and v == np.inf),
         "give a positive number of seconds, or None",
     ),
     "checkpoint": (lambda v: v is None or (isinstance(v, str | PathLike) and str(v) != ""), "give the name of a file, or None"),
@@ -89,6 +90,6 @@ def random_of(who: str, random_state: Any) -> np.random.RandomState:
 
 def check_level(who: str, level: Any) -> float:
     """A probability strictly between 0 and 1."""
-    if not (isinstance(level, Real) and 0 < level < 1):
+    if not (_number(level) and 0 < level < 1):
         raise fail(who, f"level is {shown(level)}", "give a number between 0 and 1, such as 0.95")
     return float(level)

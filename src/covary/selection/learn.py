@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import CovaryError, check_count, fail
+from covary._checks import check_count, fail
 from covary._threads import blas_threads
 from covary.data import Data
 from covary.gram.base import AbstractGram
@@ -374,9 +374,10 @@ def _search(
         best = replace(best, status=deadline.status) if late else min(climb(best.x, GAIN, 500), best, key=lambda r: r.value)
         peaks = [Peak(best)]
     if not np.isfinite(best.value):
-        raise CovaryError(
-            "learn: the objective is not finite at any start; check the scales of X and y, or give other starting values."
-        )
+        what = "the objective is not finite at any start"
+        if deadline.over():
+            raise fail("learn", f"{what} that was tried before max_time ran out", "allow more time")
+        raise fail("learn", what, "check the scales of X and y, or give other starting values")
     again = ladder.again(deadline)
     if (len(levels) > 1 or stochastic) and (ladder.settled is None or not deadline.over(again)):
         ladder.settle(packing.unpack(best.x), deadline)

@@ -1,0 +1,121 @@
+"""X, y, weights and options of the wrong kind; tests/attacks/arguments.py tries thousands of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from covary import Data, GPClassifier, GPRegressor
+from covary._checks import CovaryError
+
+X = np.linspace(0, 3, 8)[:, None]
+Y = np.sin(X[:, 0])
+HELD: dict[str, Any] = {"kernel": "Matern52()", "fixed": ("*",)}
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return GPRegressor(**HELD).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classes() -> Any:
+    return GPClassifier(**HELD).fit(X, Y > 0.5)
+
+
+def test_a_masked_entry_is_a_missing_one(model: Any) -> None:
+    hidden = np.ma.array(np.where(X > 2.6, 99.0, X), mask=X > 2.6)
+    for call in (
+        lambda: GPRegressor(**HELD).fit(hidden, Y),
+        lambda: model.predict(hidden),
+        lambda: Data(hidden, Y),
+        lambda: model.predict(list(hidden)),
+    ):
+        with pytest.raises(CovaryError, match=r"X is (NaN|nan) at row 7"):
+            call()
+    for name, call in {
+        "y": lambda v: GPRegressor(**HELD).fit(X, v),
+        "sample_weight": lambda v: GPRegressor(**HELD).fit(X, Y, sample_weight=v),
+        "weight": lambda v: Data(X, Y, weight=v),
+    }.items():
+        with pytest.raises(CovaryError, match=f"{name} is (NaN|nan) at row 7"):
+            call(hidden[:, 0])
+    filled = GPRegressor(fixed=("*",), missing="impute").fit(hidden, Y).predict(hidden)
+    gaps = np.where(X > 2.6, np.nan, X)
+    np.testing.assert_array_equal(filled, GPRegressor(fixed=("*",), missing="impute").fit(gaps, Y).predict(gaps))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([*Y[:-1], 10**400], "y holds a number too large for double precision at row 7"),
+        ([*Y[:-1], 10**6000], "y holds a number too large"),
+        ([*Y[:-1], Decimal("sNaN")], "y is NaN at row 7"),
+        ([*Y[:-1], 1j], "y holds complex"),
+        (sparse.csr_matrix(Y), r"y is sparse; give a dense array: y.toarray\(\)"),
+        ((v for v in Y), "y is a generator"),
+        (np.zeros(8, dtype=[("a", float)]), "y has named fields"),
+        (pd.Series(pd.date_range("2020", periods=8)), "y holds dates"),
+        ([[1.0, 2.0], [3.0]] * 4, "row 1 of y has 1 entry but row 0 has 2"),
+        (np.array(1.0), r"y has shape \(\)"),
+        (b"abc", "y is of type bytes"),
+        (pd.Series([*range(7), None], dtype="Int64"), "y is NaN at row 7"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_targets_of_the_wrong_kind(model: Any, value: Any, words: str) -> None:
+    for verb in (GPRegressor(**HELD).fit, model.score):
+        with pytest.raises(CovaryError, match=words):
+            verb(X, value)
+
+
+def test_a_list_that_holds_itself_is_refused(model: Any, classes: Any) -> None:
+    own: list[Any] = [1.0]
+    own.append(own)
+    for call in (model.score, classes.score):
+        with pytest.raises(CovaryError, match="y holds lists or arrays"):
+            call(X, [own] * 8)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"n_restarts": 10**400}, "n_restarts is 1000"),
+        ({"n_restarts": 0.5}, "n_restarts is 0.5; give a whole number"),
+        ({"max_time": "soon"}, "max_time is 'soon'; give a positive number of seconds"),
+        ({"fixed": 5}, "fixed is 5; give paths"),
+        ({"bounds": {"kernel.lengthscale": 1}}, "give bounds by path"),
+        ({"priors": 5}, "priors is 5"),
+        ({"noise": "loud"}, "noise is 'loud'; give positive, finite numbers"),
+        ({"method": np.zeros(3)}, "method is array"),
+        ({"random_state": -1}, "random_state is -1; give a whole number"),
+        ({"objective": 5}, "objective is 5; choose 'evidence'"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_options_of_the_wrong_kind(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(CovaryError, match=words):
+        GPRegressor(**options).fit(X, Y)
+
+
+def test_scores_are_those_of_scikit_learn(model: Any, classes: Any) -> None:
+    from sklearn.metrics import accuracy_score, r2_score
+
+    weight = np.arange(8.0)
+    assert model.score(X, Y + 0.3, weight) == r2_score(Y + 0.3, model.predict(X), sample_weight=weight)
+    labels = np.arange(8) % 2 == 0
+    assert classes.score(X, labels, weight) == accuracy_score(labels, classes.predict(X), sample_weight=weight)
+    with pytest.raises(CovaryError, match="y holds text but the classes are numbers or booleans"):
+        classes.score(X, ["a"] * 8)
+
+
+def test_two_rows_that_disagree_at_one_place_under_wide_tails() -> None:
+    """Half-way between the two the posterior has a saddle, and no maximum."""
+    found = GPRegressor(likelihood="student_t", n_restarts=0, random_state=0).fit(np.ones((2, 1)), [0.0, 1.0])
+    low, high = found.predict_interval([[1.0]])
+    assert low[0] < found.predict([[1.0]])[0] < high[0]
