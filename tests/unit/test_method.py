@@ -67,7 +67,7 @@ def test_where_nothing_else_fits_experts_do() -> None:
 
 @pytest.mark.parametrize(("share", "name"), [(rules.QUIET, "vecchia"), (rules.QUIET + 0.01, "low_rank")])
 def test_with_many_inputs_the_share_of_noise_decides(share: float, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "noise_share", lambda model, data: share)
+    monkeypatch.setattr(rules, "noise_share", lambda model, data, clock: share)
     choice = chosen(rules.EXACT_ROWS + 1, rules.NEIGHBOUR_COLUMNS + 1)
     assert choice.name == name
     assert f"{100 * share:.0f} %" in choice.why
