@@ -180,6 +180,13 @@ class Embedded:
                 raise self.gone(f"did not start within {timeout:.0f} s")
             time.sleep(0.05)
 
+    def forget(self) -> None:
+        """In a forked copy of this process: nothing here is its own to close."""
+        from distributed.deploy.spec import SpecCluster
+
+        SpecCluster._instances.discard(self.cluster)
+        self.close.detach()
+
     def gone(self, what: str) -> CovaryError:
         """The sentence for workers that are not there, with their last words."""
         words = [""]

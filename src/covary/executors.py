@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import threading
 import time
 import uuid
@@ -179,7 +180,7 @@ class Dask:
         if self._cluster is not None:
             address, security = self._cluster.address, self._cluster.security
         self._client = _dask("_cluster").connect(address, self._timeout, security)
-        weakref.finalize(self, _quietly, self._client.close)
+        self._end = weakref.finalize(self, _quietly, self._client.close)
         _started().add(self)
         if self._cluster is not None:
             self._cluster.wait(self._client, self._timeout)
@@ -238,6 +239,16 @@ class Dask:
             if cluster is not None:
                 cluster.close()
 
+    def _forget(self) -> None:
+        """In a forked copy of this process: the workers, and the threads that talk to them, are those of the other one."""
+        if self._client is not None:
+            self._end.detach()
+            self._client.status = "closed"
+        if self._cluster is not None:
+            self._cluster.forget()
+        _left.append((self._client, self._cluster))  # what is collected would be closed
+        self._client, self._cluster, self._lock = None, None, threading.RLock()
+
     def __enter__(self) -> Dask:
         return self
 
@@ -279,7 +290,12 @@ def _started() -> weakref.WeakSet[Dask]:
     """Who is to be closed when this process ends: before Dask's own closing, which is noisy about clients left open."""
     found: weakref.WeakSet[Dask] = weakref.WeakSet()
     atexit.register(lambda: [executor.close() for executor in list(found)])
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: [executor._forget() for executor in list(found)])
     return found
+
+
+_left: list[Any] = []
 
 
 def _again(address: str | None, settings: dict[str, Any]) -> Dask:
