@@ -285,7 +285,7 @@ def connect(address: str, timeout: float, security: Any = None) -> Any:
     except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
         why = " ".join(str(error).split())[:160] or type(error).__name__
         what = f"no scheduler answers at {address} within {timeout:.0f} s ({why})"
-        keys = ", the keys (Dask's configuration or security=)" if address.startswith("tls://") else ""
+        keys = ", the keys" if address.startswith("tls://") else ""
         raise fail(
             "Dask", what, f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
         ) from None
@@ -303,7 +303,7 @@ def _check_keys(address: str, security: Any) -> None:
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         what = f"those that are given cannot be used ({' '.join(str(error).split())[:160]})"
     if what:
-        do = "set distributed.comm.tls in Dask's configuration, or give security="
+        do = "name them in Dask's configuration, under distributed.comm.tls"
         raise fail("Dask", f"the scheduler at {address} wants keys, and {what}", do)
 
 

@@ -47,7 +47,7 @@ class Scratch:
             self.path = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")).resolve()
         except OSError as error:
             what = f"no temporary folder can be made ({error.strerror or error})"
-            raise fail("TMPDIR", what, "set TMPDIR to a folder that you may write to, with space left") from None
+            raise fail("fit", what, "set TMPDIR to a folder that you may write to, with space left") from None
         lock = os.open(self.path, os.O_RDONLY)
         with contextlib.suppress(OSError):  # a disk without locks
             fcntl.flock(lock, fcntl.LOCK_SH)

@@ -244,8 +244,8 @@ def _host() -> str:
     return hashlib.sha256("\n".join(about).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def alive(pid: int, start: int | None = None) -> bool:
-    """Whether there is a process of this number, if told when it started that very one."""
+def alive(pid: int, start: int = 0) -> bool:
+    """Whether there is a process of this number; if told when it started, whether that very one is still there."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

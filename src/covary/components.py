@@ -227,7 +227,7 @@ def covariances_at(reader: Reader, post: Any, kernels: tuple[Any, ...], X: Input
 def _covariances(reader: Reader, post: Any, kernel: Any, X: Inputs) -> tuple[np.ndarray, np.ndarray | None]:
     """cov(f(support), f_j(X)) and the basis functions at X as far as they belong to the component."""
     if kernel is None:
-        return np.zeros((reader.support.rows, X.rows), X.x.dtype, order="F"), post._basis_at(X)
+        return np.zeros((reader.support.rows, X.rows), X.x.dtype, order="F"), post.basis_at(X)
     H = None if reader.beta is None else np.zeros((X.rows, len(reader.beta)), X.x.dtype)
     return tiles.cross(kernel, reader.support, X), H
 
@@ -239,7 +239,7 @@ def slopes_at(reader: Reader, post: Any, X: Inputs) -> tuple[np.ndarray, np.ndar
     """Mean (m, d) of ∂f/∂x and its covariance (m, d, d) at every input."""
     m, d = X.x.shape
     C = np.asfortranarray(slope_covariances(reader.kernel, X, reader.support).transpose(1, 0, 2).reshape(-1, m * d))
-    H = None if reader.beta is None else _differences(post._basis_at, X).reshape(m * d, -1)
+    H = None if reader.beta is None else _differences(post.basis_at, X).reshape(m * d, -1)
     mean = reader.mean(C, H)
     mean = mean.reshape(m, d, *mean.shape[1:])
     own = mean_slopes(post.model.mean, X)

@@ -65,7 +65,7 @@ class Posterior:
             return None
         return self.bound.basis.coordinates.original(self.factor.weights(self.solved.shift))
 
-    def _basis_at(self, X: Inputs) -> np.ndarray:
+    def basis_at(self, X: Inputs) -> np.ndarray:
         """The explicit basis functions at new inputs, in the coordinates of the factor."""
         return self.bound.basis.coordinates.at(self.model.prior.basis.evaluate(X))
 
@@ -88,7 +88,7 @@ class Posterior:
         several = mean.ndim == 2 and likelihood.latents > 1  # outputs of one function all have its mean
         mean = mean + (base if mean.ndim == 1 else base[:, None] * likelihood.has_mean if several else base[:, None])
         if self.bound.basis is not None:
-            H = self._basis_at(X)
+            H = self.basis_at(X)
             mean = mean + H @ self.factor.weights(self.solved.shift)
             if variance:
                 U, inverse, _ = self.factor.project()
@@ -207,7 +207,7 @@ class Posterior:
             out = self.bound.joint(self.factor, inputs)
             if self.bound.basis is not None:
                 U, inverse, _ = self.factor.project()
-                rest = self._basis_at(inputs) - self.bound.cross_solve(inputs, U)
+                rest = self.basis_at(inputs) - self.bound.cross_solve(inputs, U)
                 out = out + rest @ inverse @ rest.T
         return out
 

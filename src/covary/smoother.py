@@ -197,7 +197,7 @@ def weight_function(posterior: Posterior, X: Any) -> np.ndarray:
         out = post.factor.solve(Ks).T
         if post.bound.basis is not None:
             U, inverse, _ = post.factor.project()
-            out = out + post._basis_at(inputs) @ inverse @ U.T
+            out = out + post.basis_at(inputs) @ inverse @ U.T
     return out
 
 

@@ -228,9 +228,8 @@ def test_a_configuration_repeats_a_run_to_the_last_bit(call: Call, tmp_path: Pat
     mean, std = one.predict(frame, return_std=True)
     np.testing.assert_array_equal(two.predict(frame, return_std=True), (mean, std))
     # an option goes before the file; a changed table is said
-    other = json.loads(
-        call("fit", "--config", "../sub/run.toml", "--kernel", "Matern12()", "--out", "o.covary", "--json").stdout
-    )
+    kernel = "Matern12().on('depth [m]') * Hamming().on('soil')"
+    other = json.loads(call("fit", "--config", "../sub/run.toml", "--kernel", kernel, "--out", "o.covary", "--json").stdout)
     assert "Matern12" in other["kernel"]
     frame[:-1].to_csv("../t.csv", index=False)
     assert "has changed since the configuration was written" in call("fit", "--config", "../sub/run.toml").stdout

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -212,6 +214,9 @@ def test_a_stationary_kernel_of_ones_own_is_named_until_it_is_registered():
         @property
         def traits(self) -> ks.Traits:
             return ks.Traits(stationary=True)
+
+        def block(self, X: Any, Z: Any) -> Any:
+            return jnp.ones((X.rows, Z.rows))
 
     with pytest.raises(CovaryError, match=r"random_features: Own\(\) has no known feature map"):
         random_features(SE * Own(), 1, 100, key=0)

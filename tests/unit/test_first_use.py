@@ -264,7 +264,7 @@ def test_a_kernel_class_with_a_block_alone_does_everything(tmp_path: Any) -> Non
     assert float(parameters(model.model_)["kernel.0.lengthscale"].value) != 1.0  # learned
     assert np.isfinite(model.predict(X, return_std=True)[1]).all()
     assert model.diagnose() is not None
-    assert "the kernel holds Laplacian, a class of your own" in sentence(lambda: model.save(tmp_path / "own.covary"))
+    assert "the kernel holds Laplacian, which a model file cannot hold" in sentence(lambda: model.save(tmp_path / "own.covary"))
     assert not (tmp_path / "own.covary").exists()
     assert "Laplacian" in sentence(lambda: model.export(tmp_path / "own.py"))
     again = pickle.loads(pickle.dumps(model))
@@ -392,10 +392,10 @@ def test_a_class_in_the_place_of_an_object_is_told_its_brackets(options: Any) ->
     [
         ({"n_restarts": "5"}, "n_restarts is '5'; give a whole number"),
         ({"n_restarts": -1}, "n_restarts is -1"),
-        ({"max_time": "1 h"}, "max_time is '1 h'; give seconds"),
-        ({"priors": 3}, "priors is 3; give distributions by path"),
-        ({"bounds": [(1, 2)]}, "bounds is [(1, 2)]; give pairs by path"),
-        ({"bounds": {"kernel.lengthscale": 3}}, "the bounds of 'kernel.lengthscale' are 3; give (lower, upper)"),
+        ({"max_time": "1 h"}, "max_time is '1 h'; give a positive number of seconds, or None"),
+        ({"priors": 3}, "priors is 3; give 'default', None, or distributions by path"),
+        ({"bounds": [(1, 2)]}, "bounds is [(1, 2)]; give bounds by path"),
+        ({"bounds": {"kernel.lengthscale": 3}}, "bounds is {'kernel.lengthscale': 3}; give bounds by path"),
         ({"fixed": True}, "fixed is True; give paths of parameters"),
         ({"kernel": X}, "kernel is a table or array of shape (25, 2); give data to fit(X, y)"),
         ({"kernel": [Matern52(), Periodic()]}, "kernel is a list of 2; give one kernel, or their sum"),

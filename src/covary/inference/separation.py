@@ -58,9 +58,7 @@ def check_weights(who: str, model: Any, data: Any) -> None:
     if basis is None or not isinstance(data, Data):
         return
     H = basis.evaluate(data.X)
-    prior = getattr(H, "prior", None)
-    vague = np.ones(H.shape[1], bool) if prior is None else prior.vague
-    if separated(model.likelihood, data, np.asarray(H)[:, vague]):
+    if separated(model.likelihood, data, H[:, basis.weight_prior(H.shape[1]).vague]):
         raise fail(
             who,
             f"the {type(model.likelihood).__name__} observations are separated by basis functions with vague weights, which "

@@ -113,7 +113,7 @@ def _centred(post: Any, reader: Reader, kernel: Any, grid: np.ndarray, rows: Any
     X = Inputs(np.asarray(grid, post.data.dtype), {name: np.resize(tag, len(grid)) for name, tag in rows.tags.items()})
     with precision(post.data.dtype), blas_threads(post.data.rows):
         if kernel is None:
-            H = post.model.prior.basis.evaluate(X) - post.model.prior.basis.evaluate(rows).mean(0)
+            H = post.basis_at(X) - post.basis_at(rows).mean(0)
             C, prior = np.zeros((reader.support.rows, X.rows), post.data.dtype, order="F"), np.zeros(X.rows)
         else:
             C = tiles.cross(kernel, reader.support, X) - tiles.cross(kernel, reader.support, rows).mean(1)[:, None]

@@ -275,7 +275,7 @@ def _linear(post: Any, some: Any, j: int, at: np.ndarray) -> tuple[np.ndarray, n
             g = len(values)
             C = tiles.cross(reader.kernel, reader.support, X).reshape(reader.support.rows, g, m).mean(2)
             C = np.asfortranarray(C)
-            H = None if reader.beta is None else prior.basis.evaluate(X).reshape(g, m, -1).mean(1)
+            H = None if reader.beta is None else post.basis_at(X).reshape(g, m, -1).mean(1)
             rest = reader.rest(C, H)
             if own is None or not stationary:  # at equal values of the column a stationary kernel does not see them
                 blocks = [X.take(slice(i * m, (i + 1) * m)) for i in range(1 if stationary else g)]

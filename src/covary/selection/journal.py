@@ -57,7 +57,8 @@ class Journal:
         found = where(path, stream=False)
         if isinstance(found, Unfit):
             raise fail("Journal", *found)
-        self.path, self.size, self.known = found.target, size, dict[bytes, tuple[float, np.ndarray]]()
+        self.name, self.path = str(path), found.target
+        self.size, self.known = size, dict[bytes, tuple[float, np.ndarray]]()
         head = json.dumps({"format": FORMAT, "problem": problem, "size": size}).encode() + b"\n"
         if found.old is not None and found.old.st_size:
             self._read(head)
@@ -71,7 +72,7 @@ class Journal:
         if not raw.startswith(head):
             raise fail(
                 "Journal",
-                f"the checkpoint {str(self.path)!r} belongs to another problem (other data, model or settings)",
+                f"the checkpoint {self.name!r} belongs to another problem (other data, model or settings)",
                 "give another file name, or remove it",
             )
         width = 8 * (2 + 2 * self.size)
@@ -89,7 +90,7 @@ class Journal:
         try:
             yield
         except OSError as error:
-            what = f"the checkpoint {str(self.path)!r} cannot be {what} ({error.strerror or error})"
+            what = f"the checkpoint {self.name!r} cannot be {what} ({error.strerror or error})"
             raise fail("Journal", what, "free space, or give another file") from None
 
     def kept(self, level: float, function: Function) -> Function:
