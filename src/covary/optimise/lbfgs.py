@@ -30,7 +30,10 @@ def lbfgs(
     note: Callable[[float], Any] | None = None,
     stop: Callable[[np.ndarray, float], bool] | None = None,
 ) -> Result:
-    """Minimise inside a box; stop when a step gains less than ``tolerance`` or its slope is as small.
+    """Minimise inside a box; stop when a step gains far less than ``tolerance``, or the slope is as small.
+
+    Far less, since along a flat valley many small steps lie between a first small one and the end: at a hundredth of the
+    tolerance, fits to the same table in other units ended 0.015 nats apart; at a ten-thousandth, with 5 % more evaluations, 1e-5.
 
     ``stop(x, value)`` may end the search early: it is on its way to a point that is known already.
 
@@ -62,7 +65,7 @@ def lbfgs(
             jac=True,
             method="L-BFGS-B",
             bounds=np.stack([np.append(lower, -np.inf), np.append(upper, np.inf)], axis=1),
-            options={"ftol": tolerance / LEVEL * 1e-2, "gtol": tolerance, "maxfun": max_steps, "maxcor": 20},
+            options={"ftol": tolerance / LEVEL * 1e-4, "gtol": tolerance, "maxfun": max_steps, "maxcor": 20},
         )
         if not out.success and out.nit >= 1 and "ABNORMAL" not in str(out.message):
             status = "stopped after " + str(record.steps) + " evaluations"
