@@ -33,7 +33,7 @@ def lbfgs(
     """Minimise inside a box; stop when a step gains far less than ``tolerance``, or the slope is as small.
 
     Far less, since along a flat valley many small steps lie between a first small one and the end: at a hundredth of the
-    tolerance, fits to the same table in other units ended 0.015 nats apart; at a ten-thousandth, with 5 % more evaluations, 1e-5.
+    tolerance, fits to a table in other units ended 0.015 nats apart; at a ten-thousandth 1e-5, for 5 % more evaluations.
 
     ``stop(x, value)`` may end the search early: it is on its way to a point that is known already.
 
