@@ -217,7 +217,7 @@ def _codes(kernel: Any, text: bool, door: Any) -> None:
         found.check(Inputs(x))
     else:
         said = refuses(lambda: estimator._kernels(5, None, 1))
-        assert "whose codes are categories" in said, said
+        assert "where X holds categories" in said, said
         assert "Hamming()" in said
         assert said.startswith(door.__name__)
 

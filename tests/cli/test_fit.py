@@ -156,7 +156,7 @@ def test_kernels_by_name_and_categories(call: Call, tmp_path: Path) -> None:
     (tmp_path / "soil.csv").write_text("\n".join(["depth,soil,y", *rows]))
     fit = ("fit", "soil.csv", "-t", "y", "--restarts", 0, "--json", "--kernel")
     said = error(call(*fit, "2*Matern52()"), 2)
-    assert "--kernel has Matern52 on 'soil', whose codes are categories" in said
+    assert "--kernel has Matern52 on 'soil', where X holds categories" in said
     assert "write (2*Matern52()).on('depth') * Hamming().on('soil')." in said
     assert "--kernel: the kernel asks for column 'dept'" in error(call(*fit, "Matern52().on('dept')"), 2)
     assert "unknown argument 'ell'" in error(call(*fit, "Matern52(ell=1)"), 2)

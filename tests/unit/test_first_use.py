@@ -81,7 +81,7 @@ class Laplacian(AbstractKernel):
 def test_codes_of_categories_never_pass_for_numbers(door: Any, kernel: Any, do: str) -> None:
     text = sentence(lambda: door(kernel).fit(TABLE, Y if door is GPRegressor else LABELS))
     assert text.startswith(f"{door.__name__}: kernel has ")
-    assert "on 'soil', whose codes are categories" in text
+    assert "on 'soil', where X holds categories" in text
     assert do in text
 
 
@@ -109,7 +109,7 @@ def test_an_old_model_with_codes_under_its_kernel_loads_and_a_refit_is_refused(t
         model.save(tmp_path / "old.covary")
     again = load(tmp_path / "old.covary")
     np.testing.assert_array_equal(again.predict(TABLE), model.predict(TABLE))
-    assert "codes are categories" in sentence(lambda: again.fit(TABLE, Y))
+    assert "where X holds categories" in sentence(lambda: again.fit(TABLE, Y))
 
 
 def test_a_linear_mean_of_categories_is_refused_as_an_object_too() -> None:

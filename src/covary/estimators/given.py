@@ -61,7 +61,7 @@ def check_categories(who: str, kernel: Any, given: Any, columns: Columns | None)
         return
     leaf, seen = wrong
     names = [columns.keys[j] for j in places if j in seen]
-    what = f"kernel has {type(leaf).__name__} on {_list(names)}, whose codes are categories and no numbers"
+    what = f"kernel has {type(leaf).__name__} on {_list(names)}, where X holds categories, not numbers"
     raise fail(who, what, f"write {_instead(given, columns, places)}")
 
 
