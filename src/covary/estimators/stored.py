@@ -156,12 +156,20 @@ def _with_learned(
             "lower": np.maximum(learned.objective.box[0], LOWEST),
             "upper": np.minimum(learned.objective.box[1], -LOWEST),
             "history": np.nan_to_num(np.array(learned.history, np.float64).reshape(-1, 2), nan=LOWEST, neginf=LOWEST),
-            "starts": np.array([Packing(r.start, scale=packing.scale).pack(r.start) for r in learned.restarts]),
-            "stops": np.array([Packing(r.model, scale=packing.scale).pack(r.model) for r in learned.restarts]),
+            **_packed(learned),
             "results": np.nan_to_num(np.array([[r.value, r.steps] for r in learned.restarts], np.float64), neginf=LOWEST),
         }
     arrays |= dict(zip(("check_mean", "check_std"), _check(estimator, data), strict=True))
     return record, arrays
+
+
+def _packed(learned: Any) -> dict[str, np.ndarray]:
+    """Where every start began and ended; as it was read, if it was: logarithms of exponentials need not be the same bits."""
+    if "packed" in learned.__dict__:
+        return learned.__dict__["packed"]
+    ends = {"starts": [r.start for r in learned.restarts], "stops": [r.model for r in learned.restarts]}
+    scale = learned.objective.packing.scale
+    return {name: np.array([Packing(model, scale=scale).pack(model) for model in models]) for name, models in ends.items()}
 
 
 def _check(estimator: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
@@ -396,6 +404,7 @@ def _learned(
     jitter = problem.jitter or 0.0
     own = {"thetas": arrays["expert_thetas"]} if "expert_thetas" in arrays else None
     found = Learned(model, *numbers, levels, history, tuple(restarts), problem, theta, jitter, own, None, gram)
+    found.__dict__["packed"] = {name: arrays[name] for name in ("starts", "stops")}
     if "hessian" in arrays:
         agree(arrays["hessian"].shape == (packing.size,) * 2, "the curvature of its evidence")
         found.__dict__["hessian"] = arrays["hessian"]
