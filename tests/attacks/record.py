@@ -13,7 +13,8 @@ input is to raise one of its own errors (:func:`refuses`), or to give an answer 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,18 +50,15 @@ def module(name: str) -> Any:
 def count(name: str, folder: Path) -> Count:
     """Run a class of attacks to its end."""
     found, failed, tried = module(name), [], 0
-    for case in _cases(found, folder):
-        tried += 1
-        try:
-            case.run()
-        except Exception as error:  # whatever it is, the attack succeeded
-            failed.append(f"{case.name}: {type(error).__name__}: {str(error)[:500]}")
-    return Count(found.TITLE, tried, failed)
-
-
-def _cases(found: Any, folder: Path) -> Iterator[Case]:
     folder.mkdir(parents=True, exist_ok=True)
-    yield from found.cases(folder)
+    with chdir(folder):  # what a case writes without being asked to is gone with its folder
+        for case in found.cases(folder):
+            tried += 1
+            try:
+                case.run()
+            except Exception as error:  # whatever it is, the attack succeeded
+                failed.append(f"{case.name}: {type(error).__name__}: {str(error)[:500]}")
+    return Count(found.TITLE, tried, failed)
 
 
 def refuses(call: Callable[[], Any]) -> str:

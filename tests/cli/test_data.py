@@ -241,12 +241,17 @@ def test_a_configuration_repeats_a_run_to_the_last_bit(call: Call, tmp_path: Pat
         ("data = ", "is no TOML"),
         ('data = "t.csv"\ntargets = "y"', "has an entry 'targets'; did you mean 'target'?"),
         ('command = "predict"', "is of another command"),
-        ("[kernel]\na = 1", "'kernel' of 'run.toml' is a table"),
+        ("[kernel]\na = 1", "'kernel' of 'run.toml' is {'a': 1}; give text or a number"),
+        ("kernel = 2020-01-01", "'kernel' of 'run.toml' is 2020-01-01; give text or a number"),
+        ("checkpoint = nan", "'checkpoint' of 'run.toml' is nan; give the name of a file as text"),
+        ('report = ["a", 1]', "'report' of 'run.toml' is ['a', 1]; give the name of a file as text"),
+        ("target = [1, 2]", "'target' of 'run.toml' is [1, 2]; give text or a list of text"),
     ],
 )
 def test_configurations_that_are_wrong(call: Call, text: str, said: str) -> None:
     Path("run.toml").write_text(text)
     assert said in error(call("fit", "--config", "run.toml"), 2)
+    assert [path.name for path in Path().iterdir()] == ["run.toml"]  # nothing was written under the name of a value
 
 
 def test_a_configuration_written_by_hand(call: Call) -> None:

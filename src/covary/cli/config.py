@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from covary._checks import shown
 from covary._read import open_plain, read_bytes
 from covary._words import meant
 from covary.cli.columns import Roles
@@ -54,8 +55,9 @@ def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
         if name not in SETTINGS:
             near = difflib.get_close_matches(name, SETTINGS, n=1)
             raise BadUsage(f"--config: {path!r} has an entry {name!r}; {meant(repr(near[0])) if near else 'remove it.'}")
-        if isinstance(value, dict):
-            raise BadUsage(f"--config: {name!r} of {path!r} is a table; give a value.")
+        if (wants := _wants(name, value)) is not None:
+            given = value.isoformat() if hasattr(value, "isoformat") else shown(value)
+            raise BadUsage(f"--config: {name!r} of {path!r} is {given}; give {wants}.")
     for name in LISTS:
         if isinstance(page.get(name), str):
             page[name] = [page[name]]
@@ -63,6 +65,16 @@ def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
         if isinstance(page.get(name), str) and page[name] != "-":
             page[name] = os.path.normpath(os.path.join(os.path.dirname(path), page[name]))
     return page, made if isinstance(made, dict) else {}
+
+
+def _wants(name: str, value: Any) -> str | None:
+    """What a setting should be, where it is not: a value of another type must not become a name as it is printed."""
+    if name in PATHS:
+        return None if isinstance(value, str) and value else "the name of a file as text"
+    if name in LISTS:
+        entries = value if isinstance(value, list) else [value]
+        return None if all(isinstance(entry, str) for entry in entries) else "text or a list of text"
+    return None if isinstance(value, str | bool | int | float) else "text or a number"
 
 
 def config_text(settings: Mapping[str, Any], path: str, made: Mapping[str, Any]) -> str:
