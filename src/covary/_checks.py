@@ -83,15 +83,17 @@ def as_array(who: str, name: str, value: Any) -> np.ndarray:
 
 
 def _unmasked(array: Any) -> np.ndarray:
-    """A masked array with NaN, NaT or None where it is masked."""
-    if not np.ma.getmaskarray(array).any():
-        return np.asarray(array.data)
+    """A masked array with NaN, NaT or None where it is masked; named fields, which nobody takes, as they are."""
     kind = array.dtype.kind
+    if kind == "V" or not np.ma.getmaskarray(array).any():
+        return np.asarray(array.data)
     if kind in "mM":
         return array.filled(np.array("NaT", array.dtype))
     if kind in "fciub":
         return (array if kind in "fc" else array.astype(np.float64)).filled(np.nan)
-    return array.astype(object).filled(None)
+    out = np.asarray(array.data).astype(object)
+    out[np.ma.getmaskarray(array)] = None  # filled(None) would write NumPy's own fill value, "?"
+    return out
 
 
 def _not_an_array(name: str, value: Any, error: Exception) -> tuple[str, str]:

@@ -129,6 +129,8 @@ class Module:
             marks[f.name] = Mark(bounds=f.metadata[HELD])
         if f.metadata.get(STATIC) and isinstance(value, np.generic):
             value = value.item()  # structure is printed, hashed and compared as plain Python
+        if np.ma.is_masked(value):
+            raise fail(self._named(), f"{f.name} has masked entries", "give a number for each")
         convert = f.metadata.get(CONVERT)
         if convert is None:
             return value

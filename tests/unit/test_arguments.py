@@ -12,6 +12,8 @@ from scipy import sparse
 
 from covary import Data, GPClassifier, GPRegressor
 from covary._checks import CovaryError
+from covary.kernels import Matern52
+from covary.parameters import fixed
 
 X = np.linspace(0, 3, 8)[:, None]
 Y = np.sin(X[:, 0])
@@ -48,6 +50,47 @@ def test_a_masked_entry_is_a_missing_one(model: Any) -> None:
     filled = GPRegressor(fixed=("*",), missing="impute").fit(hidden, Y).predict(hidden)
     gaps = np.where(X > 2.6, np.nan, X)
     np.testing.assert_array_equal(filled, GPRegressor(fixed=("*",), missing="impute").fit(gaps, Y).predict(gaps))
+
+
+def test_a_masked_label_is_no_class(classes: Any) -> None:
+    """NumPy's fill values, "?" and "N/A", would be classes of their own."""
+    text, hidden = np.where(Y > 0.5, "high", "low"), np.arange(8) == 3
+    for labels in (text, text.astype(object), text.astype(bytes), (Y > 0.5).astype(int), Y > 0.5):
+        masked = np.ma.array(labels, mask=hidden)
+        for given in (masked, list(masked)):
+            for call in (GPClassifier(**HELD).fit, classes.score):
+                with pytest.raises(CovaryError, match=r"y (has no label|is NaN) at row 3"):
+                    call(X, given)
+    for value in (np.ma.array(Y.astype(object), mask=hidden), np.ma.array(Y.astype(str), mask=hidden)):
+        with pytest.raises(CovaryError, match="y is NaN at row 3"):
+            GPRegressor(**HELD).fit(X, value)
+    with pytest.raises(CovaryError, match="lengthscale has masked entries; give a number for each"):
+        Matern52(fixed(np.ma.array([1.0, 2.0], mask=[True, False])))
+
+
+def test_tables_of_arrow_keep_their_names() -> None:
+    """As arrays, columns in another order gave other predictions without a word."""
+    pa = pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"a": X[:, 0], "b": np.cos(5 * X[:, 0])})
+    model, table = GPRegressor(**HELD).fit(frame, Y), pa.Table.from_pandas(frame)
+    np.testing.assert_array_equal(model.predict(table), model.predict(frame))
+    for swapped in (table.select(["b", "a"]), table.select(["b", "a"]).to_batches()[0]):
+        with pytest.raises(CovaryError, match="same order"):
+            model.predict(swapped)
+    mixed = pd.DataFrame({"kind": ["x", "y"] * 4, "when": pd.date_range("2020", periods=8), "number": X[:, 0]})
+    found = GPRegressor(fixed=("*",)).fit(pa.Table.from_pandas(mixed), Y).predict(pa.Table.from_pandas(mixed))
+    np.testing.assert_array_equal(found, GPRegressor(fixed=("*",)).fit(mixed, Y).predict(mixed))
+
+
+def test_columns_of_arrow_are_targets() -> None:
+    pa = pytest.importorskip("pyarrow")
+    labels = np.where(Y > 0.5, "high", "low")
+    np.testing.assert_array_equal(GPClassifier(**HELD).fit(X, pa.array(labels)).classes_, ["high", "low"])
+    for value, words in ((pa.array([None, *Y[1:]]), "y is NaN at row 0"), (pa.array(labels), "y holds text")):
+        with pytest.raises(CovaryError, match=words):
+            GPRegressor(**HELD).fit(X, value)
+    with pytest.raises(CovaryError, match="y has no label at row 0"):
+        GPClassifier(**HELD).fit(X, pa.array([None, *labels[1:]]))
 
 
 @pytest.mark.parametrize(

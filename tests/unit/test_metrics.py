@@ -53,6 +53,31 @@ def test_errors_are_scikit_learns(y: np.ndarray, mean: np.ndarray) -> None:
     assert metrics.mae(y, mean) == pytest.approx(mean_absolute_error(y, mean), rel=1e-12)
 
 
+@pytest.mark.parametrize("name", ["mae", "mse", "rmse", "r2", "smse", "nlpd", "crps", "coverage", "pit", "calibration_error"])
+def test_what_is_masked_is_not_scored(name: str) -> None:
+    hidden = np.arange(60) == 7
+    y = np.ma.array(np.where(hidden, 1e6, Y), mask=hidden)
+    more = (STD,) if name in ("nlpd", "crps", "coverage", "pit", "calibration_error") else ()
+    for given, words in (
+        (y, "y is nan at row 7"),
+        (Y + 1j, "y holds complex"),
+        (pd.date_range("2020", periods=60), "y holds dates"),
+    ):
+        with pytest.raises(CovaryError, match=words):
+            getattr(metrics, name)(given, MEAN, *more)
+    with pytest.raises(CovaryError, match="mean is nan at row 7"):
+        getattr(metrics, name)(Y, np.ma.array(MEAN, mask=hidden), *more)
+
+
+def test_masked_rows_are_not_validated_with() -> None:
+    hidden = np.arange(36) == 7
+    y, rows = np.ma.array(Y1, mask=hidden), [np.ma.array(row, mask=gone) for row, gone in zip(X1, hidden, strict=True)]
+    with pytest.raises(CovaryError, match="y is nan at row 7"):
+        metrics.cross_validate(quick(), X1, y, cv=3)
+    with pytest.raises(CovaryError, match="X is NaN"):
+        metrics.cross_validate(quick(), rows, Y1, cv=3)
+
+
 def test_r2_has_its_landmarks_and_no_units() -> None:
     assert metrics.r2(Y, Y) == 1.0
     assert metrics.r2(Y, np.full(60, Y.mean())) == pytest.approx(0.0, abs=1e-12)
@@ -151,7 +176,7 @@ def test_lists_and_frames_are_taken() -> None:
         (lambda: metrics.msll(Y, MEAN, STD, Y2), r"y_train has shape \(60, 2\) but y has \(60,\)"),
         (lambda: metrics.mae(Y, MEAN[:, None]), r"mean has shape \(60, 1\) but y has \(60,\)"),
         (lambda: metrics.mae([], []), r"y has shape \(0,\)"),
-        (lambda: metrics.mae(["a"], [1.0]), "y holds entries that are not numbers"),
+        (lambda: metrics.mae(["a"], [1.0]), r"y holds text \(.a. at row 0\)"),
         (lambda: metrics.rmse([1.0, np.nan], [1.0, 1.0]), "y is nan at row 1"),
         (lambda: metrics.pit([1.0], [np.inf], [1.0]), "mean is inf at row 0"),
         (lambda: metrics.mae([1e308], [-1e308]), "too far apart for floats at row 0"),

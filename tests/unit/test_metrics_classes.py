@@ -296,7 +296,7 @@ HALF = [0.5, 0.5]
         (lambda: metrics.brier(AB, [[0.5, 0.5], [-0.1, 1.1]]), "p is not between 0 and 1 at row 1, column 0"),
         (lambda: metrics.errors(AB, [0.5, 1.5]), "p is not between 0 and 1 at row 1 .*; give probabilities, not scores"),
         (lambda: metrics.accuracy(AB, [np.nan, 0.5]), "p is nan at row 0"),
-        (lambda: metrics.error_rate(AB, ["x", "y"]), "p holds entries that are not numbers"),
+        (lambda: metrics.error_rate(AB, ["x", "y"]), "p holds text .*; give probabilities"),
         (lambda: metrics.log_loss(AB, [[0.5], [0.5]]), r"p has shape \(2, 1\); give one column for each of two or more"),
         (lambda: metrics.log_loss([], []), r"p has shape \(0,\)"),
         (lambda: metrics.log_loss(["a"], HALF), "y has 1 label but p has 2 rows; give one label per row"),
@@ -323,7 +323,7 @@ HALF = [0.5, 0.5]
         (lambda: metrics.reject(HALF, 1.5), "threshold is 1.5; give a number from 0 to 1"),
         (lambda: metrics.risk(HALF, LOSS), r"metrics.risk: loss has shape \(3, 3\) for 2 classes; give a row per class"),
         (lambda: metrics.risk(HALF, [[0, 1], [np.inf, 0]]), "loss is inf at row 1, column 0"),
-        (lambda: metrics.decide(HALF, [["x", 1], [1, 0]]), "loss holds entries that are not numbers"),
+        (lambda: metrics.decide(HALF, [["x", 1], [1, 0]]), "loss holds text .*; give a table, a row per class"),
         (lambda: metrics.decide(HALF, classes=AB, rejected="a"), "rejected is 'a', which is one of the classes"),
         (lambda: metrics.empirical_risk(AB, ["a"]), "y has 2 labels but decisions has 1"),
         (lambda: metrics.empirical_risk(AB, ["a", None]), "decisions is None at row 1 but there is no loss of rejecting"),
@@ -404,3 +404,16 @@ def test_cross_validation_of_classifiers_refuses_before_it_fits() -> None:
     check("X has shape .90, 2. but y has 89 rows", LogisticRegression(), YC[:89])
     check("y is None at row 89", LogisticRegression(), [*YC[:89], None])
     check("cv is 1 for 90 rows", LogisticRegression(), YC, cv=1)
+
+
+def test_masked_labels_and_probabilities_are_refused() -> None:
+    y, p = np.array(["a", "b", "a"]), np.array([[0.7, 0.3], [0.4, 0.6], [0.9, 0.1]])
+    hidden = np.array([False, True, False])
+    for labels in (np.ma.array(y, mask=hidden), list(np.ma.array(y, mask=hidden))):
+        for score in (metrics.accuracy, metrics.log_loss, metrics.brier):
+            with pytest.raises(ValueError, match="y is .* at row 1"):
+                score(labels, p, classes=["a", "b"])
+    with pytest.raises(ValueError, match="p is nan at row 1"):
+        metrics.brier(y, np.ma.array(p, mask=np.column_stack([hidden, hidden])))
+    with pytest.raises(ValueError, match="loss is nan at row 0, column 1"):
+        metrics.risk(p, np.ma.array([[0.0, 1.0], [1.0, 0.0]], mask=[[False, True], [False, False]]))

@@ -5,6 +5,7 @@ scikit-learn's own checks run in between (shapes, feature names, sparse matrices
 
 from __future__ import annotations
 
+from contextlib import suppress
 from numbers import Integral, Real
 from typing import Any
 
@@ -33,6 +34,8 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
         return np.asarray(as_inputs(X, who).x, np.float64)
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise fail(who, f"X is a {type(X).__name__}, which is not computed yet", "collect it first")
+    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # of pyarrow: as an array it would lose its names
+        X = X.to_pandas(ignore_metadata=True)
     frame = is_frame(X)
     _check_dimensions(who, X)
     if columns is not None and not reset and columns.named and not columns.plain and not frame:
@@ -163,7 +166,10 @@ def _check_given(who: str, y: Any) -> None:
 
 def _plain(y: Any) -> Any:
     """A column of a table as an array."""
-    return y.to_numpy() if hasattr(y, "to_numpy") else y
+    if hasattr(y, "to_numpy"):
+        with suppress(Exception):  # an array of pyarrow with gaps, or of text; as_array has it copied
+            return y.to_numpy()
+    return y
 
 
 def read_rows(who: str, name: str, values: Any, rows: int, *, positive: bool = False) -> np.ndarray | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import check_finite, fail
+from covary._checks import as_array, as_numbers, check_finite, fail
 from covary._words import counted
 from covary.metrics.scores import _refuse
 
@@ -130,10 +130,7 @@ def _rows(who: str, y: Any, p: Any, classes: Any) -> tuple[np.ndarray, np.ndarra
 
 
 def _probabilities(who: str, p: Any) -> np.ndarray:
-    try:
-        array = np.asarray(p, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise fail(who, "p holds entries that are not numbers", "give probabilities") from None
+    array = as_numbers(who, "p", p, "give probabilities").astype(np.float64)
     if array.ndim not in (1, 2) or array.size == 0 or array.shape[1:] == (1,):
         do = "give one column for each of two or more classes, or one number per row, that of the second of two"
         raise fail(who, f"p has shape {array.shape}", do)
@@ -147,7 +144,7 @@ def _probabilities(who: str, p: Any) -> np.ndarray:
 
 def _labels(who: str, name: str, value: Any, *, none: bool = False) -> list[Any]:
     """One label per entry, as Python has them: nothing is turned into text. Missing ones are refused, None if told not."""
-    array = np.asarray(value, dtype=object)
+    array = np.asarray(as_array(who, name, value) if np.ma.isMaskedArray(value) else value, dtype=object)
     if array.ndim != 1 or array.size == 0:
         raise fail(who, f"{name} has shape {array.shape}", "give one label per entry")
     items = array.tolist()

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import check_finite, fail
+from covary._checks import as_numbers, check_finite, fail
 from covary._words import counted
 from covary.metrics.classes import _classes, _codes, _labels, _probabilities, _sorted
 from covary.metrics.curves import _certainty
@@ -135,10 +135,7 @@ def confusion(y: Any, decisions: Any, *, classes: Any = None, rejected: Any = No
 
 def _loss(who: str, loss: Any, size: int | None = None) -> np.ndarray:
     """A finite table of losses with a row per class, and a column per class or one more."""
-    try:
-        table = np.asarray(loss, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise fail(who, "loss holds entries that are not numbers", "give a table, a row per class") from None
+    table = as_numbers(who, "loss", loss, "give a table, a row per class").astype(np.float64)
     c = len(table) if size is None and table.ndim == 2 else size or 0
     if c == 0 or table.shape not in ((c, c), (c, c + 1)):
         do = "give a row per class, and a column per class or one more, for rejecting"

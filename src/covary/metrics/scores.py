@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import erf, ndtr, ndtri
 
-from covary._checks import check_finite, fail
+from covary._checks import as_numbers, check_finite, fail
 from covary._words import counted
 
 _LEVELS = np.arange(1, 20) / 20
@@ -164,10 +164,7 @@ def sharpness(std: Any) -> float:
 
 def _array(who: str, name: str, value: Any, *, like: np.ndarray | None = None, finite: bool = True) -> np.ndarray:
     """A float64 array of shape (n,) or (n, p), of the shape of y if that is given, finite unless told."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise fail(who, f"{name} holds entries that are not numbers", "encode it as numbers first") from None
+    array = as_numbers(who, name, value, "encode it as numbers first").astype(np.float64)
     if array.ndim not in (1, 2) or array.size == 0:
         raise fail(who, f"{name} has shape {array.shape}", "give one number per row, or a table (n, p) for p outputs")
     if like is not None and array.shape != like.shape:

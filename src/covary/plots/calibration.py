@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binom, kstwo
 
-from covary._checks import fail
+from covary._checks import as_numbers, fail
 from covary.metrics.curves import reliability_curve
 from covary.plots.held_out import left_out, left_out_classes
 from covary.plots.style import BLUE, GREY, MARKS, bare, ink, legend, look, names_shown, one, several, title
@@ -148,7 +148,7 @@ def plot_reliability(y: Any, p: Any, ax: Any = None, *, classes: Any = None, bin
     bins
         The most bins of a curve; at least 10 rows go into each.
     """
-    p = np.asarray(p, np.float64)
+    p = as_numbers("plots.plot_reliability", "p", p, "give probabilities").astype(np.float64)
     labels = sorted(set(np.asarray(y).tolist())) if classes is None else list(classes)
     two = p.ndim == 1 or p.shape[1] == 2
     if two and len(labels) != 2:
@@ -208,7 +208,7 @@ def _probabilities(ax: Any, own: np.ndarray, classes: int) -> None:
 
 
 def _checked(who: str, pit: Any) -> np.ndarray:
-    values = np.asarray(pit, np.float64)
+    values = as_numbers(who, "pit", pit, "give probabilities").astype(np.float64)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != 2) or not len(values):
         raise fail(who, f"pit has shape {values.shape}", "give one number per row, or a pair for whole numbers")
     if not ((values >= 0) & (values <= 1)).all():

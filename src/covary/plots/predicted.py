@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from covary._checks import check_finite, check_positive, fail
+from covary._checks import as_numbers, check_finite, check_positive, fail
 from covary._words import counted
 from covary.plots.held_out import HALF, left_out
 from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, legend, names_shown, one, thinned, title
@@ -162,7 +162,7 @@ def plot_residuals(
         if std is None:
             raise fail(who, "there is no std", "give the standard deviation of each prediction")
         z = (y - centre) / std
-    at = centre if against is None else np.asarray(against, np.float64)
+    at = centre if against is None else as_numbers(who, "against", against).astype(np.float64)
     if at.shape != z.shape:
         raise fail(who, f"against has shape {at.shape} for {counted(len(z), 'row')}", "give one number per row")
     ax = one(ax, (5.6, 3.6))
@@ -190,12 +190,12 @@ def plot_residuals(
 
 def _arrays(who: str, y: Any, mean: Any, std: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Observations, predictions and their errors, checked."""
-    y, mean = (np.asarray(v, np.float64) for v in (y, mean))
+    y, mean = (as_numbers(who, label, v).astype(np.float64) for label, v in (("y", y), ("mean", mean)))
     if y.ndim != 1 or mean.shape != y.shape or not len(y):
         raise fail(who, f"y has shape {y.shape} and mean {mean.shape}", "give one number per row in both")
     for label, array in (("y", y), ("mean", mean)):
         check_finite(who, label, array)
     if std is not None:
-        std = np.broadcast_to(np.asarray(std, np.float64), y.shape)
+        std = np.broadcast_to(as_numbers(who, "std", std).astype(np.float64), y.shape)
         check_positive(who, "std", std)
     return y, mean, std
