@@ -73,6 +73,9 @@ def as_array(who: str, name: str, value: Any) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a masked entry in a list becomes NaN, which is what is wanted
             array = np.ma.asarray(value) if rows or np.ma.isMaskedArray(value) else np.asarray(value)
+            if array.dtype.kind in "SU" and isinstance(value, list | tuple):  # there it becomes the text "0.0"
+                kept = np.asarray(value, dtype=object)
+                array = kept if any(item is np.ma.masked for item in kept.flat) else array
     except Exception as error:
         raise fail(who, *_not_an_array(name, value, error)) from None
     if np.ma.isMaskedArray(array):

@@ -64,6 +64,8 @@ def test_a_masked_label_is_no_class(classes: Any) -> None:
     for value in (np.ma.array(Y.astype(object), mask=hidden), np.ma.array(Y.astype(str), mask=hidden)):
         with pytest.raises(CovaryError, match="y is NaN at row 3"):
             GPRegressor(**HELD).fit(X, value)
+    with pytest.raises(CovaryError, match="X is NaN at row 1, column 0"):
+        GPRegressor(**HELD).fit([["1.5"], [np.ma.masked]], Y[:2])
     with pytest.raises(CovaryError, match="lengthscale has masked entries; give a number for each"):
         Matern52(fixed(np.ma.array([1.0, 2.0], mask=[True, False])))
 

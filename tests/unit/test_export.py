@@ -6,6 +6,7 @@ import ast
 import builtins
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +355,7 @@ def test_dates_categories_and_gaps(tmp_path: Path) -> None:
     new.to_csv(tmp_path / "new.csv", index=False)
     done = command(tmp_path / "p.py", str(tmp_path / "new.csv"))
     assert done.returncode == 0, done.stderr
+    assert "also what is read" in command(tmp_path / "p.py", *[str(tmp_path / "new.csv")] * 2).stderr
     rows = np.array([line.split(",") for line in done.stdout.splitlines()[1:]], float)
     np.testing.assert_allclose(rows[:, 0], mean, rtol=1e-10)
     with pytest.raises(ValueError, match="no column names"):
@@ -361,6 +363,55 @@ def test_dates_categories_and_gaps(tmp_path: Path) -> None:
     zoned = frame.assign(when=frame["when"].dt.tz_localize("UTC"))
     with pytest.raises(CovaryError, match="time zone"):
         export_model(GPRegressor(missing="impute", fixed=HELD).fit(zoned, y), tmp_path / "q.py")
+
+
+def test_masked_entries_are_gaps(named: tuple[Any, Path], tmp_path: Path) -> None:
+    predict = here(named[1])["predict"]
+    X = np.random.default_rng(3).uniform(0, 3, (9, 2))
+    hidden = np.zeros((9, 2), bool)
+    hidden[4, 0] = True
+    masked = np.ma.array(np.where(hidden, 99.0, X), mask=hidden)
+    for given in (masked, list(masked), masked.astype(object), dict(zip(["width [m]", 'a "b" \\ c'], masked.T, strict=True))):
+        with pytest.raises(ValueError, match="nan at row 4, column 'width"):
+            predict(given)
+    frame = pd.DataFrame({"number": X[:, 0], "kind": ["NA", "x", "null"] * 3, "when": pd.date_range("2020", periods=9)})
+    frame.loc[4, "number"], frame.loc[5, "kind"], frame.loc[6, "when"] = np.nan, None, pd.NaT
+    model: Any = GPRegressor(missing="indicator", fixed=HELD).fit(frame, X[:, 1])
+    export_model(model, tmp_path / "p.py")
+    predict, wanted = here(tmp_path / "p.py")["predict"], model.predict(frame)
+    filled = {
+        "number": frame["number"].fillna(99.0),
+        "kind": frame["kind"].fillna("x"),
+        "when": frame["when"].fillna("2000-01-01"),
+    }
+    for text in (str, object):
+        columns = {name: np.ma.array(v.to_numpy(), mask=frame[name].isna()) for name, v in filled.items()}
+        columns["kind"] = np.ma.array(filled["kind"].to_numpy().astype(text), mask=frame["kind"].isna())
+        np.testing.assert_allclose(predict(columns), wanted, rtol=1e-10)
+    np.testing.assert_allclose(predict({**columns, "kind": list(columns["kind"])}), wanted, rtol=1e-10)
+    frame.to_csv(tmp_path / "new.csv", index=False)
+    done = command(tmp_path / "p.py", str(tmp_path / "new.csv"))
+    np.testing.assert_allclose([float(line.split(",")[0]) for line in done.stdout.splitlines()[1:]], wanted, rtol=1e-10)
+
+
+def test_entries_that_are_no_numbers_to_a_file(named: tuple[Any, Path]) -> None:
+    predict = here(named[1])["predict"]
+    for entry, words in ((Decimal("sNaN"), "X is nan"), (10**400, "X is inf"), (1 + 0j, "no number")):
+        for given in ([[entry, 1.0]], {"width [m]": [entry], 'a "b" \\ c': [1.0]}):
+            with pytest.raises(ValueError, match=words):
+                predict(given)
+    assert predict({"width [m]": 1.0, 'a "b" \\ c': 2.0}) == predict([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="the columns of X have 1, 2 entries"):
+        predict({"width [m]": [1.0], 'a "b" \\ c': [1.0, 2.0]})
+
+
+def test_a_time_zone_that_fit_did_not_have_is_refused_by_a_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"when": pd.date_range("2020", periods=9)})
+    export_model(GPRegressor(fixed=HELD).fit(frame, np.arange(9.0)), tmp_path / "p.py")
+    zoned = frame["when"].dt.tz_localize("Europe/Berlin")
+    for given in (zoned, zoned.astype(str), zoned.dt.to_pydatetime()):
+        with pytest.raises(ValueError, match="no date without a time zone"):
+            here(tmp_path / "p.py")["predict"]({"when": given})
 
 
 def test_gaps_in_arrays(tmp_path: Path) -> None:

@@ -411,7 +411,7 @@ def test_masked_labels_and_probabilities_are_refused() -> None:
     hidden = np.array([False, True, False])
     for labels in (np.ma.array(y, mask=hidden), list(np.ma.array(y, mask=hidden))):
         for score in (metrics.accuracy, metrics.log_loss, metrics.brier):
-            with pytest.raises(ValueError, match="y is .* at row 1"):
+            with pytest.raises(ValueError, match=r"y is .* at row 1"):
                 score(labels, p, classes=["a", "b"])
     with pytest.raises(ValueError, match="p is nan at row 1"):
         metrics.brier(y, np.ma.array(p, mask=np.column_stack([hidden, hidden])))

@@ -198,14 +198,14 @@ def triangle(variance: np.ndarray) -> np.ndarray:
 def matrix(X: Any) -> np.ndarray:
     """The numbers the kernel sees, from an array, a table with column names (pandas, polars) or a dict of columns."""
     names = [c["name"] for c in COLUMNS]
-    found = list(getattr(X, "columns", X)) if hasattr(X, "columns") or isinstance(X, dict) else None
+    found = list(getattr(X, "column_names", getattr(X, "columns", X))) if hasattr(X, "columns") or isinstance(X, dict) else None
     if found is not None:
         lacking = [name for name in names if name is not None and name not in found]
         if lacking:
             raise ValueError(f"X has no column {', '.join(map(repr, lacking))}")
         raw = [X[name] for name in (found if None in names else names)]
     elif None in names or all(c["kind"] in ("number", "boolean") and "fill" not in c for c in COLUMNS):
-        array = np.asarray(X, dtype=float)
+        array = unmasked(X)
         if array.ndim != 2:
             raise ValueError(f"X has shape {array.shape}; give a table of rows and columns")
         raw = list(array.T)
@@ -214,6 +214,10 @@ def matrix(X: Any) -> np.ndarray:
     if len(raw) != len(names):
         raise ValueError(f"X has {len(raw)} column{'s' * (len(raw) != 1)}; give a table of {len(names)}")
     made = [numbers(c, values) for c, values in zip(COLUMNS, raw, strict=True)]
+    if len({len(column) for column, _ in made}) > 1:
+        raise ValueError(
+            f"the columns of X have {', '.join(str(len(column)) for column, _ in made)} entries; give as many of each"
+        )
     gaps = [gone for c, (_, gone) in zip(COLUMNS, made, strict=True) if c.get("indicator")]
     x = np.column_stack([*(column for column, _ in made), *gaps])
     if not np.isfinite(x).all():
@@ -223,11 +227,28 @@ def matrix(X: Any) -> np.ndarray:
     return x
 
 
+def unmasked(values: Any) -> np.ndarray:
+    """Entries as an array, with gaps where they are masked."""
+    rows = isinstance(values, (list, tuple)) and any(np.ma.isMaskedArray(row) for row in values)
+    raw: Any = np.ma.asarray(values) if rows or np.ma.isMaskedArray(values) else np.asarray(values)
+    if raw.dtype.kind in "US" and isinstance(values, (list, tuple)):  # of texts and numbers it would be texts alone
+        return np.asarray(values, dtype=object)
+    if not np.ma.is_masked(raw):
+        return np.asarray(raw)
+    if raw.dtype.kind in "fiub":
+        return raw.astype(float).filled(math.nan)
+    if raw.dtype.kind in "mM":
+        return raw.filled(np.array("NaT", raw.dtype))
+    out = np.asarray(raw.data).astype(object)
+    out[np.ma.getmaskarray(raw)] = None
+    return out
+
+
 def numbers(column: dict[str, Any], values: Any) -> Any:
     """One column as numbers, and where it had none; gaps are given what fit gave them, if it did."""
-    raw = np.asarray(values)
-    if raw.dtype.kind in "US":  # a list of texts and numbers would be texts alone
-        raw = np.asarray(values, dtype=object)
+    raw = np.atleast_1d(unmasked(values))
+    if raw.ndim != 1:
+        raise ValueError(f"column {column['name']!r} has shape {raw.shape}; give one entry per row")
     if raw.dtype.kind in "fiub" and column["kind"] in ("number", "boolean"):
         x = raw.astype(float)
     elif raw.dtype.kind == "M" and column["kind"] == "date":
@@ -251,26 +272,36 @@ def level_text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
-        number = float(value)
+        try:
+            number = float(value)
+        except OverflowError:
+            return str(value)
         return str(int(number)) if math.isfinite(number) and number == math.floor(number) else repr(number)
     return str(value)
 
 
 def entry(column: dict[str, Any], value: Any) -> float:
     """One entry as a number; NaN where there is none. A text is never a gap: of a CSV file, those were taken out."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+    if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return math.nan
     text, kind, name = str(value).strip(), column["kind"], column["name"]
+    if not isinstance(value, str) and text.lower() in ("nan", "snan", "nat"):
+        return math.nan
     if kind == "category":
         levels = column["levels"]
         return float(levels.index(level_text(value)) if level_text(value) in levels else len(levels))
     try:
         if kind == "date":
-            text = text.replace("/", "-")
-            return float(since(datetime.datetime.fromisoformat(f"{text}-01" if len(text) == 7 else text), column))
+            iso = text.replace("/", "-")
+            when = datetime.datetime.fromisoformat(f"{iso}-01" if len(iso) == 7 else iso)
+            if when.tzinfo is not None:
+                kind = "date without a time zone, as in fit"
+                raise ValueError
+            return float(since(when, column))
         return float({"true": 1, "false": 0}.get(text.lower(), "no number" if "_" in text else text))
     except ValueError:
-        raise ValueError(f"column {name!r} holds {text!r}, which is no {kind}") from None
+        where = "X" if name is None else f"column {name!r}"
+        raise ValueError(f"{where} holds {text[:60]!r}, which is no {kind}") from None
 
 
 # predicting -----------------------------------------------------------------------------------------------------------
@@ -358,6 +389,8 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write("usage: python predictor.py TABLE.csv [PREDICTIONS.csv]   (- is standard input)\n")
         return 2
     try:
+        if len(arguments) == 2 and all(Path(name).exists() for name in arguments) and Path(arguments[1]).samefile(arguments[0]):
+            raise ValueError(f"{arguments[1]!r} is also what is read; write to another file")
         titles, columns = answer(read_csv(arguments[0]))
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
