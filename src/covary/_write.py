@@ -27,6 +27,10 @@ IN_MEMORY = 2**26  # bytes for a stream that are held in memory until all of the
 ELSEWHERE = "choose a place you may write to"
 
 
+class NotWritten(CovaryError):
+    """A file that could not be written, where it was asked for."""
+
+
 class Place(NamedTuple):
     """Where something is to be written: the file behind all links, or a stream that is there already."""
 
@@ -61,6 +65,8 @@ def where(path: Any, *, stream: bool = True) -> Place | Unfit:
     if not name or "\0" in name:
         return Unfit(f"the name {shown} {'holds a NUL character' if name else 'is empty'}", "give the name of a file")
     try:
+        if name.endswith(os.sep) and os.path.isdir(name):
+            return Unfit(f"{shown} is a folder", "give the name of a file")
         found, descriptor = _followed(name)
         old = _stat(found) if descriptor is None else os.fstat(descriptor)
         if descriptor is not None or (old is not None and _flows(old)):
@@ -79,8 +85,12 @@ def where(path: Any, *, stream: bool = True) -> Place | Unfit:
             lacking = given if os.path.realpath(given) in (str(found), str(found.parent)) else str(found.parent)
             lacking = lacking if len(lacking) <= LONGEST else f"{lacking[:60]}..."
             return Unfit(f"the folder {lacking!r} does not exist", "create it, or write elsewhere")
+        if not os.access(found.parent, os.W_OK | os.X_OK):
+            return Unfit(f"{shown} cannot be written: its folder is read-only", ELSEWHERE)
     except OSError as error:
         return Unfit(f"{shown} cannot be written ({error.strerror or error})", ELSEWHERE)
+    except OverflowError:  # /dev/fd/ with a number that no descriptor has
+        return Unfit(f"{shown} cannot be written (no such descriptor)", ELSEWHERE)
     return Place(found, old)
 
 
@@ -94,7 +104,7 @@ def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterat
     """
     place = where(path, stream=stream)
     if isinstance(place, Unfit):
-        raise fail(who, *place)
+        raise fail(who, *place, NotWritten)
     try:
         with _streamed(place) if place.stream else _renamed(place, who) as handle:
             yield handle
@@ -102,7 +112,7 @@ def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterat
         raise
     except OSError as error:
         what = f"{os.fsdecode(path)!r} was not written ({error.strerror or error})"
-        raise fail(who, what, "free space or write elsewhere") from None
+        raise fail(who, what, "free space or write elsewhere", NotWritten) from None
 
 
 def make_folder(path: Any, who: str, *, parents: bool = True) -> Path:
@@ -127,7 +137,7 @@ def _renamed(place: Place, who: str) -> Iterator[IO[bytes]]:
     try:
         handle = _made(part, place.old)
     except OSError as error:
-        raise fail(who, f"{str(target)!r} cannot be written ({error.strerror})", ELSEWHERE) from None
+        raise fail(who, f"{str(target)!r} cannot be written ({error.strerror})", ELSEWHERE, NotWritten) from None
     try:
         with handle:
             yield handle

@@ -50,6 +50,86 @@ def test_a_name_that_cannot_be_is_said_before_any_work(call: Call, tmp_path: Pat
     assert "also what is read" in error(call("predict", fitted / "one.covary", "t.csv", "--out", "same.csv"), 2)
 
 
+QUICK = ("--kernel", "Matern52()", "--restarts", "0", "--quiet")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "name"),
+    [
+        ("--out", "--save-config", "same.toml"),
+        ("--out", "--report", "same.html"),
+        ("--out", "--predictions", "same.csv"),
+        ("--out", "--checkpoint", "same"),
+        ("--report", "--save-config", "same.html"),
+    ],
+)
+def test_two_outputs_under_one_name_are_refused(call: Call, tmp_path: Path, first: str, second: str, name: str) -> None:
+    """The later one replaced the earlier one, and the command said that both were written."""
+    write(tmp_path / "t.csv", waves(7, seed=1))
+    (tmp_path / f"link-{name}").symlink_to(name)
+    done = call("fit", "t.csv", "-t", "y", *QUICK, first, name, second, f"./link-{name}")
+    assert f"to which {first} writes as well" in error(done, 2) or f"to which {second} writes as well" in error(done, 2)
+    assert not (tmp_path / name).exists()
+
+
+def test_nothing_that_is_read_is_written_over(call: Call, tmp_path: Path, fitted: Path) -> None:
+    pytest.importorskip("pyarrow")
+    cells = waves(7, seed=1)
+    write(tmp_path / "t.csv", cells)
+    model = tmp_path / "m.covary"
+    model.write_bytes((fitted / "one.covary").read_bytes())
+    for name in ("m.csv", "m.html"):
+        (tmp_path / name).symlink_to("m.covary")
+    (tmp_path / "c.toml").write_text('data = "t.csv"\ntarget = "y"\n')
+    (tmp_path / "parts").mkdir()
+    pd.DataFrame(cells[1:], columns=cells[0]).to_parquet(tmp_path / "parts" / "a.parquet")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for arguments, words in {
+        ("predict", "m.covary", "t.csv", "--out", "m.csv"): "also what is read",
+        ("report", "m.covary", "--data", "t.csv", "--out", "m.html"): "also what is read",
+        ("fit", "--config", "c.toml", *QUICK, "--out", "c.toml"): "also what is read",
+        ("predict", "m.covary", "parts", "--out", "parts/a.parquet"): "a part of the table that is read",
+        ("predict", "m.covary", "parts", "--out", "parts/new.parquet"): "a part of the table that is read",
+        ("fit", "parts", "-t", "y", *QUICK, "--out", "parts/a.parquet"): "a part of the table that is read",
+    }.items():
+        assert words in error(call(*arguments), 2)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_an_empty_name_is_not_the_current_folder(call: Call, tmp_path: Path, fitted: Path) -> None:
+    """As a shell gives it where a variable is not set."""
+    pytest.importorskip("pyarrow")
+    cells = waves(7, seed=1)
+    pd.DataFrame(cells[1:], columns=cells[0]).to_parquet(tmp_path / "a.parquet")
+    for arguments in (("fit", "", "-t", "y", *QUICK), ("predict", fitted / "one.covary", ""), ("info", "")):
+        assert "there is no file ''" in error(call(*arguments), 3)
+    assert "--folder is empty" in error(call("fit", "a.parquet", "-t", "y", *QUICK, "--experts", "2", "--folder", ""), 2)
+
+
+def test_names_that_are_not_utf8(call: Call, tmp_path: Path, fitted: Path) -> None:
+    pytest.importorskip("pyarrow")
+    cells = waves(7, seed=1)
+    write(tmp_path / "t.csv", cells)
+    write(tmp_path / "\udcff.csv", cells)
+    (tmp_path / "\udcff.parquet").write_bytes(table_bytes(pd.DataFrame(cells[1:], columns=cells[0]), "t.parquet"))
+    assert call("predict", fitted / "one.covary", "\udcff.parquet", "--out", "p.parquet").exit_code == 0
+    done = call("fit", "\udcff.csv", "-t", "y", *QUICK, "--save-config", "c.toml")
+    assert "of DATA is not UTF-8" in error(done, 2)
+    for name in ("\udcff.toml", "two\nlines = 1.toml"):
+        assert call("fit", "t.csv", "-t", "y", *QUICK, "--save-config", name, "--out", "m.covary").exit_code == 0
+        assert call("fit", "--config", name, "--quiet").exit_code == 0
+
+
+def test_what_cannot_be_written_is_wrong_usage(call: Call, tmp_path: Path, fitted: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    write(tmp_path / "t.csv", waves(7, seed=1))
+    for arguments in (("export", fitted / "one.covary", "/dev/full"), ("report", fitted / "one.covary", "--out", "/dev/full")):
+        assert "'/dev/full' was not written (No space left on device)" in error(call(*arguments), 2)
+    for name, words in {"/dev/fd/99999999999999999999": "no such descriptor", f"{tmp_path}/": "is a folder"}.items():
+        assert words in error(call("fit", "t.csv", "-t", "y", *QUICK, "--out", name), 2)
+
+
 def test_text_in_a_sheet_stays_text(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     when = dt.datetime(2020, 1, 2, 3, 4, 5)

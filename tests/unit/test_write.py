@@ -55,6 +55,20 @@ def test_a_link_is_followed_and_stays(tmp_path: Path) -> None:
     assert "nowhere' does not exist" in refused(tmp_path / "lost")
 
 
+def test_a_read_only_folder_is_found_out_before_any_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may write everywhere: what the system says is put in its place."""
+    asked = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path and asked(path, mode))
+    found = _write.where(tmp_path / "file")
+    assert isinstance(found, _write.Unfit)
+    assert "its folder is read-only" in found.what
+
+
+def test_a_folder_with_a_slash_is_a_folder(tmp_path: Path) -> None:
+    assert "is a folder" in refused(f"{tmp_path}/")
+    assert "no such descriptor" in refused("/dev/fd/99999999999999999999")
+
+
 def test_a_circle_of_links_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")

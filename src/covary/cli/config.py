@@ -37,11 +37,15 @@ HEAD = "# covary fit --config {name} repeats this run; options on the command li
 def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings in a file, ready to be defaults of the options, and what it says about how it was made."""
     try:
-        page = tomllib.loads(read_bytes(path).decode("utf-8"))
+        raw = read_bytes(path)
     except FileNotFoundError:
         raise BadUsage(f"--config: there is no file {path!r}; check the name.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadUsage(f"--config: {path!r} cannot be read ({getattr(error, 'strerror', None) or 'no text'}).") from None
+    except (OSError, ValueError) as error:
+        raise BadUsage(f"--config: {path!r} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+    try:
+        page = tomllib.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise BadUsage(f"--config: {path!r} cannot be read (no text).") from None
     except tomllib.TOMLDecodeError as error:
         raise BadUsage(f"--config: {path!r} is no TOML ({error}); correct it.") from None
     except RecursionError:
@@ -104,7 +108,8 @@ def config_text(settings: Mapping[str, Any], path: str, made: Mapping[str, Any])
             value = Path(os.path.relpath(value, folder)).as_posix()
         lines.append(f"{name} = {_toml(value)}")
     lines += ["", "[made]", *(f"{name} = {_toml(value)}" for name, value in made.items())]
-    return HEAD.format(name=Path(path).name) + "\n".join(lines) + "\n"
+    name = "".join(c if c.isprintable() else "?" for c in Path(path).name)  # a line of its own would be a setting
+    return HEAD.format(name=name) + "\n".join(lines) + "\n"
 
 
 def _toml(value: Any) -> str:
@@ -119,7 +124,7 @@ def _toml(value: Any) -> str:
 
 def fingerprint(data: str) -> str:
     """The checksum of a table's file; of a folder, that of the names and checksums of its files."""
-    if Path(data).is_dir():
+    if os.path.isdir(data):
         each = [f"{path.name} {fingerprint(str(path))}" for path in sorted(Path(data).iterdir()) if path.is_file()]
         return hashlib.sha256("\n".join(each).encode()).hexdigest()
     try:
@@ -141,13 +146,16 @@ def changes(made: Mapping[str, Any], data: str) -> list[str]:
     return out
 
 
-def begin_config(data: str, save: str | None, config: str | None) -> list[str]:
+def begin_config(data: str, save: str | None, config: str | None, named: Mapping[str, str | None]) -> list[str]:
     """Check the place of a configuration to be written; what has changed since the one that is used was written."""
     if save is not None:
         if data == "-":
             raise BadUsage("--save-config describes a run on a file, not on stdin; give the name of a file.")
         check_place(save, data, option="--save-config")
-    return changes(read_config(config)[1], data) if config is not None and Path(data).exists() else []
+        for option, name in {"DATA": data, **named}.items():
+            if name is not None and not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name):
+                raise BadUsage(f"--save-config: the name {name!r} of {option} is not UTF-8, as TOML must be; rename the file.")
+    return changes(read_config(config)[1], data) if config is not None and os.path.exists(data) else []
 
 
 def end_config(

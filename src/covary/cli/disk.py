@@ -103,6 +103,8 @@ def room(given: str | None, model: str) -> Iterator[str]:
 
     Once the model is written it needs the folder, whatever happens then: a report that cannot be drawn, Ctrl-C.
     """
+    if given == "":
+        raise BadUsage("--folder is empty; give the name of a folder.")
     before = _file(model)
     folder = Path(f"{model}.rows" if given is None else given)
     new = not folder.exists()

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import typer
 
 from covary._checks import CovaryError, NotEnoughMemory, NotPositiveDefinite
+from covary._write import NotWritten
 from covary.cli.words import complaint
 
 OK, INTERNAL, USAGE, DATA, MODEL, NUMERICAL, MEMORY, INTERRUPTED, ENDED = 0, 1, 2, 3, 4, 5, 6, 130, 143
@@ -133,6 +134,8 @@ def verdict(error: BaseException) -> tuple[int, str]:
         return MEMORY, text
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
         return MEMORY, "the machine ran out of memory; use fewer rows, or a machine with more."
+    if isinstance(error, NotWritten):
+        return USAGE, text
     if isinstance(error, NotPositiveDefinite):
         return NUMERICAL, text
     if type(error).__name__ == "BadFile" and isinstance(error, CovaryError):

@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 
 from covary._checks import CovaryError, NotEnoughMemory
+from covary._write import NotWritten
 from covary.cli.doors import BadModel, BadUsage, Run, sentence
 from covary.cli.fitting import enable_cache
 from covary.cli.info import size
@@ -24,7 +25,7 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
     estimator, _ = load_model(model)
     try:
         off = export_model(estimator, out, std=std)
-    except NotEnoughMemory:
+    except (NotEnoughMemory, NotWritten):
         raise
     except CovaryError as error:
         raise BadModel(sentence(error)) from None

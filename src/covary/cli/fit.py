@@ -17,7 +17,7 @@ from covary.cli.crew import Crew
 from covary.cli.doors import BadUsage, Run
 from covary.cli.fitting import in_memory, on_disk
 from covary.cli.model_file import save_model, versions
-from covary.cli.output import check_place, check_table_place, console, is_stream, write_json
+from covary.cli.output import check_apart, check_place, check_table_place, console, is_stream, write_json
 from covary.cli.progress import bar
 from covary.cli.report import check_page, write_page
 from covary.cli.rows import open_words, predict_open
@@ -61,15 +61,31 @@ def run_fit(
     """Read, learn, write, tell."""
     began = time.perf_counter()
     path = default_out(data) if out is None else out
-    check_place(path, None if data == "-" else data)
+    check_place(path, data, config)
     if predictions is not None:
-        check_table_place(predictions, None if data == "-" else data, option="--predictions")
+        check_table_place(predictions, data, config, option="--predictions")
     if report is not None:
-        check_page(report, None if data == "-" else data, option="--report")
+        check_page(report, data, config, option="--report")
+    check_apart(
+        {
+            "--out": path,
+            "--predictions": predictions,
+            "--report": report,
+            "--save-config": save_config,
+            "--checkpoint": checkpoint,
+        }
+    )
     crew = crew or Crew()
     committee = crew.check(asked.method, asked.objective)
     seasons = seasons_asked(seasonality, kernel)
-    changed = begin_config(data, save_config, config)
+    named = {
+        "--out": out,
+        "--predictions": predictions,
+        "--report": report,
+        "--checkpoint": checkpoint,
+        "--folder": crew.folder,
+    }
+    changed = begin_config(data, save_config, config, named)
     with bar(quiet=quiet or as_json) as progress, ExitStack() as stack:
         progress.stage("reading")
         settings: dict[str, Any] = {"checkpoint": checkpoint, "missing": missing, "seasonality": seasons or None}

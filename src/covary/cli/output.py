@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,16 +29,34 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=stream, width=None if stream.isatty() else 140, highlight=False, markup=False, emoji=False)
 
 
-def check_place(path: str, source: str | None = None, *, option: str = "--out") -> None:
-    """Refuse a file that could not be written, before any work is done."""
+def check_place(path: str, *sources: str | None, option: str = "--out") -> None:
+    """Refuse a file that could not be written, or is read or a part of what is read, before any work is done."""
     found = where(path)
     if isinstance(found, Unfit):
         raise BadUsage(f"{option}: {found.what}; {found.do}.")
-    if source is not None and found.old is not None and Path(source).exists() and found.target.samefile(source):
-        raise BadUsage(f"{option} is {path!r}, which is also what is read; write to another file.")
+    for source in sources:
+        if source is None or source == "-" or not os.path.exists(source):
+            continue
+        if found.old is not None and found.target.samefile(source):
+            raise BadUsage(f"{option} is {path!r}, which is also what is read; write to another file.")
+        if os.path.isdir(source) and found.target.parent.samefile(source) and table_suffix(path) == ".parquet":
+            raise BadUsage(f"{option} is {path!r}, a part of the table that is read; write to another folder.")
 
 
-def check_table_place(path: str, source: str | None = None, *, option: str = "--out") -> None:
+def check_apart(outputs: Mapping[str, str | None]) -> None:
+    """Refuse two options, by name, that would write to one file: the later one would replace the earlier."""
+    taken: dict[Path, str] = {}
+    for option, path in outputs.items():
+        found = None if path is None else where(path)
+        if isinstance(found, Place) and not found.stream:
+            if found.target in taken:
+                raise BadUsage(
+                    f"{option} is {path!r}, to which {taken[found.target]} writes as well; give them different names."
+                )
+            taken[found.target] = option
+
+
+def check_table_place(path: str, *sources: str | None, option: str = "--out") -> None:
     """As :func:`check_place`, for a table: its suffix must name a format."""
     if table_suffix(path) is None or (table_suffix(path) == "" and not is_stream(path)):
         known = f"{FORMATS}, or - for stdout" if option == "--out" else FORMATS
@@ -53,7 +73,7 @@ def check_table_place(path: str, source: str | None = None, *, option: str = "--
             import openpyxl  # noqa: F401
         except ImportError:
             raise BadUsage("writing Excel needs openpyxl; run pip install 'covary[excel]'.") from None
-    check_place(path, source, option=option)
+    check_place(path, *sources, option=option)
 
 
 def is_stream(path: str) -> bool:

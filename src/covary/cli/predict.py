@@ -48,7 +48,7 @@ def run_predict(
     began = time.perf_counter()
     path = "-" if out is None else out
     if path != "-":
-        check_table_place(path, None if data == "-" else data)
+        check_table_place(path, data, model)
     if not 0 < level < 1:
         raise BadUsage(f"--level is {level:g}; give a number between 0 and 1, such as 0.95.")
     if crew is not None:

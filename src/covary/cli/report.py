@@ -11,6 +11,7 @@ import numpy as np
 
 import covary
 from covary._checks import CovaryError
+from covary._write import NotWritten
 from covary.cli.classes import codes_of
 from covary.cli.columns import input_frame, known, numbers
 from covary.cli.doors import BadData, BadUsage, NoAnswer, Run, sentence
@@ -30,7 +31,7 @@ def run_report(
     """Read, diagnose, draw, write."""
     began = time.perf_counter()
     path = page_name(model) if out is None else out
-    check_page(path, model if data is None else data)
+    check_page(path, model, data)
     with bar(quiet=quiet) as progress:
         progress.stage("reading")
         with suppress(OSError):
@@ -52,7 +53,7 @@ def write_page(run: Run, estimator: Any, path: str, X: Any = None, y: Any = None
     """The report itself, with the errors of the command."""
     try:
         estimator._report(path, X, y, title, in_options)
-    except MemoryError:
+    except (MemoryError, NotWritten):
         raise
     except CovaryError as error:
         raise NoAnswer(sentence(error)) from None
@@ -70,11 +71,11 @@ def page_name(model: str) -> str:
     return f"{Path(model).stem or 'report'}.html"
 
 
-def check_page(path: str, source: str | None = None, *, option: str = "--out") -> None:
+def check_page(path: str, *sources: str | None, option: str = "--out") -> None:
     """Refuse a page that could not be written, before any work is done."""
     if Path(path).suffix.lower() not in (".html", ".htm") and not is_stream(path):
         raise BadUsage(f"the report is to be called {path!r}; give a name that ends with .html.")
-    check_place(path, source, option=option)
+    check_place(path, *sources, option=option)
 
 
 def new_rows(

@@ -9,6 +9,7 @@ import numpy as np
 
 from covary._checks import CovaryError
 from covary._words import counted
+from covary._write import NotWritten
 from covary.cli import scores
 from covary.cli.answers import Answer
 from covary.cli.doors import BadData, BadUsage, Failure, sentence
@@ -70,7 +71,7 @@ def in_stream(request: Any, source: Any, head: Table, path: str, progress: Any) 
         rows = stream("predict", source, path, needed=needed, kept=request.kept, answer=answer, types=types)
     except Failure:
         raise
-    except MemoryError:
+    except (MemoryError, NotWritten):
         raise
     except CovaryError as error:
         text = sentence(error)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -63,7 +64,7 @@ def read_table(source: str, levels: Levels | None = None) -> Table:
     levels = levels or {}
     if source == "-":
         return parse_text(_stdin(), "stdin", ",", levels)
-    if Path(source).is_dir():
+    if os.path.isdir(source):  # pathlib would take an empty name for the current folder
         return _folder(source)
     suffix = table_suffix(source)
     if suffix is None:
@@ -90,14 +91,14 @@ def table_suffix(source: str) -> str | None:
 
 def is_parquet(source: str) -> bool:
     """Whether a table is a Parquet file, by its suffix, or a folder, which then holds such files."""
-    return source != "-" and (Path(source).is_dir() or table_suffix(source) == ".parquet")
+    return source != "-" and (os.path.isdir(source) or table_suffix(source) == ".parquet")
 
 
 def open_parquet(source: str) -> Any:
     """A Parquet file, or all those of a folder, of which only footers are read."""
     from covary.committee.sources import SUFFIXES, Parquet
 
-    if Path(source).is_dir() and not any(p.suffix.lower() in SUFFIXES for p in Path(source).rglob("*")):
+    if os.path.isdir(source) and not any(p.suffix.lower() in SUFFIXES for p in Path(source).rglob("*")):
         raise BadData(f"{source!r} is a folder without Parquet files ({', '.join(SUFFIXES)}); give the name of a file.")
     try:
         return Parquet(source)

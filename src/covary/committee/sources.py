@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import socket
 from collections.abc import Iterable, Sequence
@@ -104,7 +105,7 @@ class Parquet:
 
         wanted, out = set(columns), dict.fromkeys(columns, 0)
         for file in self.files:
-            about = pq.ParquetFile(file).metadata
+            about = pq.ParquetFile(_handed(file)).metadata
             for g in range(about.num_row_groups):
                 group = about.row_group(g)
                 for c in range(group.num_columns):
@@ -188,7 +189,7 @@ def _table(chunk: Chunk, columns: list[str], *, again: bool) -> Any:
             if known == key:
                 return table
         check_plain(chunk.file)
-        with pq.ParquetFile(chunk.file) as file:
+        with pq.ParquetFile(_handed(chunk.file)) as file:
             table = file.read_row_group(chunk.group, columns=columns, use_threads=False)
     except (OSError, pa.ArrowException, IndexError, OverflowError) as error:
         why = getattr(error, "strerror", None) or " ".join(str(error).split())[:120]
@@ -218,6 +219,17 @@ def _files(path: Path) -> list[str]:
     return [str(p.resolve()) for p in shown]
 
 
+def _handed(file: str) -> Any:
+    """A file as pyarrow opens it: by its name, if that is UTF-8."""
+    try:
+        file.encode()
+        return file
+    except UnicodeEncodeError:
+        import pyarrow as pa
+
+        return pa.OSFile(os.fsencode(file))
+
+
 def _footer(file: str) -> tuple[list[Chunk], dict[str, str]]:
     """The row groups of a file, and what each column holds."""
     try:
@@ -227,7 +239,7 @@ def _footer(file: str) -> tuple[list[Chunk], dict[str, str]]:
         raise fail("Parquet", "reading Parquet files needs pyarrow", "run pip install 'covary[dask]'") from None
     try:
         check_plain(file)
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(_handed(file)) as opened:
             about, schema = opened.metadata, opened.schema_arrow
     except (OSError, pa.ArrowException, ValueError) as error:
         why = getattr(error, "strerror", None) or "damaged, or no Parquet file"
