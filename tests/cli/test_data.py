@@ -246,7 +246,12 @@ def test_a_configuration_repeats_a_run_to_the_last_bit(call: Call, tmp_path: Pat
         ("checkpoint = nan", "'checkpoint' of 'run.toml' is nan; give the name of a file as text"),
         ('report = ["a", 1]', "'report' of 'run.toml' is ['a', 1]; give the name of a file as text"),
         ("target = [1, 2]", "'target' of 'run.toml' is [1, 2]; give text or a list of text"),
+        ("restarts = true", "'restarts' of 'run.toml' is True; give text or a number"),
+        ("max_time = false", "'max_time' of 'run.toml' is False; give text or a number"),
+        ("data = " + "[" * 20_000 + "]" * 20_000, "nests values too deeply"),
+        ("seed = " + "9" * 5000, "holds a number that is too long"),
     ],
+    ids=lambda v: v[:20],
 )
 def test_configurations_that_are_wrong(call: Call, text: str, said: str) -> None:
     Path("run.toml").write_text(text)
@@ -257,7 +262,7 @@ def test_configurations_that_are_wrong(call: Call, text: str, said: str) -> None
 def test_a_configuration_written_by_hand(call: Call) -> None:
     things().to_csv("t.csv", index=False)
     Path("run.toml").write_text(
-        'data = "t.csv"\ntarget = "y"\nmax_time = 2.5\nkernel = "1.0 * Matern32().on(0)"\nrestarts = 0\n'
+        '\ufeffdata = "t.csv"\ntarget = "y"\nmax_time = 2.5\nkernel = "1.0 * Matern32().on(0)"\nrestarts = 0\n'
     )
     result = call("fit", "--config", "run.toml", "--json", "--error-bars", "no")
     assert result.exit_code == 0, result.output

@@ -43,7 +43,7 @@ def read_config(path: str) -> tuple[dict[str, Any], dict[str, Any]]:
     except (OSError, ValueError) as error:
         raise BadUsage(f"--config: {path!r} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
     try:
-        page = tomllib.loads(raw.decode("utf-8"))
+        page = tomllib.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise BadUsage(f"--config: {path!r} cannot be read (no text).") from None
     except tomllib.TOMLDecodeError as error:
@@ -78,6 +78,8 @@ def _wants(name: str, value: Any) -> str | None:
     if name in LISTS:
         entries = value if isinstance(value, list) else [value]
         return None if all(isinstance(entry, str) for entry in entries) else "text or a list of text"
+    if isinstance(value, bool) and name != "drop_missing":  # it would count as 1 or 0
+        return "text or a number"
     return None if isinstance(value, str | bool | int | float) else "text or a number"
 
 
