@@ -84,6 +84,18 @@ def test_tables_of_arrow_keep_their_names() -> None:
     np.testing.assert_array_equal(found, GPRegressor(fixed=("*",)).fit(mixed, Y).predict(mixed))
 
 
+def test_columns_that_hold_no_single_entries() -> None:
+    polars = pytest.importorskip("polars")
+    with pytest.raises(CovaryError, match="column 'a' of X holds records, not single entries"):
+        GPRegressor(**HELD).fit(polars.DataFrame({"a": [{"b": 1.0}] * 8}), Y)
+    for table in (polars.DataFrame(), pd.DataFrame(index=range(8))):
+        with pytest.raises(CovaryError, match="X has no columns; give at least one"):
+            GPRegressor(**HELD).fit(table, Y)
+    texts = pd.DataFrame({"a": pd.Series([np.ma.masked, *"xyxyxyx"], dtype=object)})
+    with pytest.raises(CovaryError, match="X is NaN at row 0, column 'a'"):
+        GPRegressor(fixed=("*",)).fit(texts, Y)
+
+
 def test_columns_of_arrow_are_targets() -> None:
     pa = pytest.importorskip("pyarrow")
     labels = np.where(Y > 0.5, "high", "low")

@@ -97,7 +97,7 @@ def _read(who: str, what: str, column: Any) -> Cells:
     zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
     if zone is not None and hasattr(column, "dt") and hasattr(column.dt, "tz_convert"):  # pandas; polars gives UTC
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    array = as_array(who, what, column.to_numpy() if hasattr(column, "to_numpy") else column)
+    array = _entries(who, what, column)
     kind = array.dtype.kind
     if kind == "b":
         return Cells(BOOLEAN, array.astype(np.float64))
@@ -110,6 +110,14 @@ def _read(who: str, what: str, column: Any) -> Cells:
     if kind not in "OSU":
         raise fail(who, f"{what} has type {array.dtype}", "give numbers, text or dates")
     return _objects(who, what, array.astype(object))
+
+
+def _entries(who: str, what: str, column: Any) -> np.ndarray:
+    """The entries of a column as an array of one dimension."""
+    array = as_array(who, what, column.to_numpy() if hasattr(column, "to_numpy") else column)
+    if array.ndim != 1:  # structs of polars
+        raise fail(who, f"{what} holds records, not single entries", "unpack it, or leave it out")
+    return array
 
 
 def _micro(who: str, what: str, array: np.ndarray) -> np.ndarray:
@@ -247,15 +255,17 @@ def _as_category(who: str, what: str, column: Any) -> Cells:
         column = column.astype(object)
     elif str(dtype).startswith("Enum"):
         levels = tuple(str(v) for v in declared)  # type: ignore[union-attr]
-    array = as_array(who, what, column.to_numpy() if hasattr(column, "to_numpy") else column).astype(object)
+    array = _entries(who, what, column).astype(object)
     book: dict[Any, Any] = {}
     values = np.full(len(array), None, dtype=object)
     for i, item in enumerate(array):
+        if is_missing(item):
+            continue
         try:
             text = book.get(item)
         except TypeError:
             raise fail(who, f"{what} holds {type(item).__name__} at row {i}", "give text, or leave it out") from None
-        if text is None and not is_missing(item):
+        if text is None:
             text = book[item] = level_text(item)
         values[i] = text
     if len(set(levels)) < len(levels):

@@ -37,6 +37,8 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
     if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # of pyarrow: as an array it would lose its names
         X = X.to_pandas(ignore_metadata=True)
     frame = is_frame(X)
+    if frame and not len(X.columns):
+        raise fail(who, "X has no columns", "give at least one")
     _check_dimensions(who, X)
     if columns is not None and not reset and columns.named and not columns.plain and not frame:
         columns.matrix(who, X)  # only the complaint: there are no names
