@@ -85,6 +85,11 @@ def as_array(who: str, name: str, value: Any) -> np.ndarray:
     return array
 
 
+def from_arrow(table: Any) -> Any:
+    """A table of pyarrow as a frame of pandas, as an array it would lose its names; anything else as it is."""
+    return table.to_pandas(ignore_metadata=True) if hasattr(table, "column_names") and hasattr(table, "to_pandas") else table
+
+
 def _unmasked(array: Any) -> np.ndarray:
     """A masked array with NaN, NaT or None where it is masked; named fields, which nobody takes, as they are."""
     kind = array.dtype.kind

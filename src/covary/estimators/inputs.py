@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from covary._checks import ENCODE, CovaryError, as_array, as_numbers, check_vector, fail, is_missing, shown
+from covary._checks import ENCODE, CovaryError, as_array, as_numbers, check_vector, fail, from_arrow, is_missing, shown
 from covary._warn import warn
 from covary._words import counted
 from covary.data import Inputs, as_inputs
@@ -34,8 +34,7 @@ def read_table(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> np
         return np.asarray(as_inputs(X, who).x, np.float64)
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise fail(who, f"X is a {type(X).__name__}, which is not computed yet", "collect it first")
-    if hasattr(X, "column_names") and hasattr(X, "to_pandas"):  # of pyarrow: as an array it would lose its names
-        X = X.to_pandas(ignore_metadata=True)
+    X = from_arrow(X)
     frame = is_frame(X)
     if frame and not len(X.columns):
         raise fail(who, "X has no columns", "give at least one")

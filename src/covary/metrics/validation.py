@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import as_array, fail
+from covary._checks import as_array, fail, from_arrow
 from covary._words import counted
 from covary.metrics.classes import _counts, _labels, brier, error_rate, information, log_loss
 from covary.metrics.decades import _frame, _text
@@ -269,7 +269,7 @@ def _splits(
     from sklearn.model_selection import KFold, StratifiedKFold
 
     y = _together(_labels(who, "y", y)) if classes else _array(who, "y", y)
-    X = X.to_pandas(ignore_metadata=True) if hasattr(X, "column_names") and hasattr(X, "to_pandas") else X
+    X = from_arrow(X)
     X = X if hasattr(X, "shape") else as_array(who, "X", X)
     if X.shape[:1] != y.shape[:1]:
         raise fail(who, f"X has shape {X.shape} but y has {counted(len(y), 'row')}", "give one row of X per row of y")
