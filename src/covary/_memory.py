@@ -74,6 +74,11 @@ def _text(path: Path) -> str:
         return ""
 
 
+def check_draws(who: str, draws: int, numbers: int) -> None:
+    """Refuse more draws, each of so many numbers, than memory holds; three copies live at a time."""
+    check_memory(who, min(3 * 8 * draws * numbers, 2**80), "ask for fewer draws at a time")
+
+
 def check_memory(who: str, needed: int, do: str) -> None:
     """Refuse, with the number of GiB, what cannot fit."""
     free = free_memory()

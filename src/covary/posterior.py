@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import NotPositiveDefinite, as_numbers, check_positive, fail
-from covary._memory import check_memory
+from covary._memory import check_draws, check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
 from covary._words import counted
@@ -327,6 +327,7 @@ class Posterior:
         """Draws of f at new inputs, jointly: shape (n, m). ``key`` is a seed or a generator."""
         inputs = self._inputs(X, "Posterior.sample")
         mean = self.mean(X)
+        check_draws("Posterior.sample", n, mean.size)
         root = square_root(self.covariance(X))
         z = np.random.default_rng(key).standard_normal((n, inputs.rows, *mean.shape[1:]))
         return mean[None] + np.einsum("ij,nj...->ni...", root, z)
@@ -383,6 +384,7 @@ def sample_prior(prior: Any, X: Any, n: int = 1, *, key: int | np.random.Generat
     """
     inputs = as_inputs(X, "sample_prior")
     prior.check(inputs)
+    check_draws("sample_prior", n, inputs.rows)
     rng = np.random.default_rng(key)
     root = square_root(prior.kernel.gram(inputs))
     out = prior.mean.evaluate(inputs)[None] + rng.standard_normal((n, inputs.rows)) @ root.T

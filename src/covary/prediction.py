@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 
 from covary._checks import fail
+from covary._memory import check_draws
 
 NODES, WIDEST = 53, 6.5  # of the rule over an uncertain variance, and how many standard deviations it reaches
 
@@ -134,6 +135,7 @@ class Observed:
         """Draws of observations, row by row independent: shape (n, m)."""
         rng = np.random.default_rng(key)
         mean, variance = self.latent.mean, self.latent.variance
+        check_draws("sample", n, mean.size)
         z = rng.standard_normal((n, *mean.shape))
         if mean.ndim == 1:
             f = mean + np.sqrt(variance) * z

@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from covary import GPRegressor
+from covary import GP, GPClassifier, GPRegressor
 from covary._checks import CovaryError, NotEnoughMemory
+from covary.posterior import sample_prior
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(20, 3))
@@ -177,6 +178,18 @@ def test_rows_and_columns_at_predict() -> None:
 def test_a_fit_that_cannot_fit_says_how_much_it_would_need() -> None:
     with pytest.raises(NotEnoughMemory, match=r"needs \d[\d,]*\.\d GiB and .* GiB are free"):
         GPRegressor(**QUICK, method="exact").fit(np.arange(4_000_000.0)[:, None], np.zeros(4_000_000))
+
+
+def test_draws_that_cannot_fit_say_how_much_they_would_need() -> None:
+    regressor = GPRegressor("Matern52()", fixed="*").fit(X, Y)
+    counts = GPRegressor("Matern52()", fixed="*", likelihood="poisson").fit(X, np.arange(20) % 3)
+    classes = [GPClassifier("Matern52()", fixed="*").fit(X, np.arange(20) % c) for c in (2, 3)]
+    classes.append(GPClassifier("Matern52()", fixed="*", multi_class="one_vs_rest").fit(X, np.arange(20) % 3))
+    calls = [lambda m=m: m.sample_y(X, 2 * 10**9) for m in (regressor, counts, *classes)]
+    calls += [lambda: counts.sample_y(X, 2 * 10**9, latent=True), lambda: sample_prior(GP("Matern52()"), X, 10**400, key=0)]
+    for call in calls:
+        with pytest.raises(NotEnoughMemory, match=r"needs \d[\d,]*\.\d GiB and .* GiB are free; ask for fewer draws at a time"):
+            call()
 
 
 entries = st.one_of(

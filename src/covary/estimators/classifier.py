@@ -11,6 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import check_count, fail
+from covary._memory import check_draws
 from covary.data import Data, Inputs
 from covary.estimators.base import GPEstimator
 from covary.estimators.inputs import read_known, read_labels, read_rows, read_table, rows_kept
@@ -369,6 +370,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         rng = np.random.default_rng(random_of(f"{self._who}.sample_y", random_state).randint(2**31))
         if hasattr(self, "estimators_"):
             p = self._proba(X)
+            check_draws(f"{self._who}.sample_y", n_samples, p.size)
             draws = (rng.random((n_samples, len(p), 1)) > p.cumsum(1)).sum(2)
         elif len(self.classes_) == 2:
             draws = self.posterior_.sample_y(X, n_samples, key=rng).astype(int)

@@ -12,6 +12,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import as_numbers, check_count, check_positive, fail, shown
+from covary._memory import check_draws
 from covary._module import Marked
 from covary._words import counted
 from covary.committee.settings import Committee, extended
@@ -491,6 +492,7 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
                 return self.posterior_.sample(X, n_samples, key=key).T
             return self.posterior_.sample_y(X, n_samples, key=key, size=size).T
         mean, cov = self.predict(X, return_cov=True, latent=latent, size=size)
+        check_draws("GPRegressor.sample_y", n_samples, mean.size)
         if mean.ndim == 1:
             return mean[:, None] + square_root(cov) @ rng.standard_normal((len(mean), n_samples))
         draws = [self._draw(mean[:, j], cov[:, :, j], n_samples, rng) for j in range(mean.shape[1])]
