@@ -110,7 +110,7 @@ def test_imports_of_names_from_elsewhere_say_what_to_write(statement: str, said:
 
 def test_kernels_are_divided_and_raised_by_numbers_of_any_kind() -> None:
     assert Matern52() / np.int64(4) == Matern52() / np.float32(4) == parse("Matern52()/4") == 0.25 * Matern52()
-    assert Matern52() ** 2.0 == parse("Matern52()**2.0") == Matern52() ** 2  # type: ignore[operator]
+    assert Matern52() ** 2.0 == parse("Matern52()**2.0") == Matern52() ** 2
     for wrong in (0, "a", None, Matern52(), np.ones(2)):
         assert "a kernel cannot be divided by" in sentence(lambda wrong=wrong: Matern52() / wrong)
     for power in (0.5, 2.5, -1.0, float("nan"), float("inf"), "a"):
@@ -144,6 +144,8 @@ def test_advice_about_categories_can_be_followed() -> None:
     table = pd.DataFrame(X, columns=["a", "b"]).assign(soil=np.where(np.arange(len(X)) % 2, "clay", "sand"))
     said = sentence(lambda: regressor(Matern52(lengthscale=[1.0, 2.0, 3.0])).fit(table, Y))
     assert "write Hamming().on('soil') for them" in said  # three length-scales do not fit two columns
+    said = sentence(lambda: regressor([Matern52()]).fit(table, Y))
+    assert said.endswith("write Matern52(lengthscale=1.0).on('a', 'b') * Hamming().on('soil').")
     gap = table.assign(a=np.where(np.arange(len(X)) == 0, np.nan, table["a"]))
     model = regressor("Matern52().on('a')", fixed="*", missing="drop").fit(table, Y)
     assert "a row without an input cannot be predicted" in sentence(lambda: model.predict(gap))

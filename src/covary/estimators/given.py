@@ -95,9 +95,10 @@ def _instead(given: Any, columns: Columns, categories: list[int]) -> str:
     if not numbers:
         return hamming
     parts = given if isinstance(given, list | tuple) else [given]
-    text = given if isinstance(given, str) else repr(given)
-    kernel = parse(text) if isinstance(given, str) else given
-    per_column = any(np.ndim(p.value) for p in parameters(kernel).values()) if len(parts) == 1 else False
+    first: Any = parts[0]
+    text = first if isinstance(first, str) else repr(first)
+    kernel: Any = parse(text) if isinstance(first, str) else first
+    per_column = any(np.ndim(p.value) for p in parameters(kernel).values())
     if len(parts) > 1 or per_column or len(text) > 60 or any(isinstance(m, On) for m in modules(kernel)):
         return f"{hamming} for them, multiplied by kernels that stand on the other columns with .on(...)"
     inner = text if re.fullmatch(r"\w+\([^()]*\)", text) else f"({text})"

@@ -301,7 +301,7 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             raise fail("kernels", f"a kernel cannot be divided by {shown(other)}", "divide it by a positive number")
         return Scaled.of(1 / other, self)
 
-    def __pow__(self, exponent: int) -> AbstractKernel:
+    def __pow__(self, exponent: float) -> AbstractKernel:
         whole = isinstance(exponent, int | np.integer | float | np.floating) and exponent == exponent // 1
         if isinstance(exponent, bool) or not whole or not 1 <= exponent <= 64:
             raise fail("kernels", f"the power is {exponent!r}", "give a whole number from 1 to 64")
