@@ -84,7 +84,7 @@ def _validated(estimator: Any, X: Any, **options: Any) -> Any:
     except (ValueError, TypeError) as error:
         text = str(error) if "feature names" in str(error) else " ".join(str(error).split())
         if "should match those that were passed during fit" in text:  # scikit-learn's list, and what to do
-            text = f"{text.rstrip()}\nGive the columns of fit, in their order: X[list(model.feature_names_in_)]."
+            text = f"{text.rstrip()}\nGive the columns of fit in their order, which feature_names_in_ lists."
         raise CovaryError(f"{type(estimator).__name__}: {text}") from None
 
 
