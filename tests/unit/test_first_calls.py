@@ -185,6 +185,6 @@ def test_paths_and_functions_are_answered_by_the_estimator(call: Any, said: str)
 def test_columns_in_another_order_are_told_how_to_be_put_right() -> None:
     table = pd.DataFrame(X, columns=["a", "b"])
     model = regressor("Matern52()", fixed="*").fit(table, Y)
-    with pytest.raises(CovaryError, match="Give the columns of fit in their order, which feature_names_in_ lists\\.$"):
+    with pytest.raises(CovaryError, match=r"Give the columns of fit in their order, which feature_names_in_ lists\.$"):
         model.predict(table[["b", "a"]])
     np.testing.assert_array_equal(model.predict(table[["b", "a"]][list(model.feature_names_in_)]), model.predict(table))
