@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import importlib
 
+from covary._names import missing as _missing
 from covary._version import __version__ as __version__
 
 TYPE_CHECKING = False  # not from typing: python -m covary would look for that in the current folder
@@ -72,6 +73,26 @@ __all__ = [
 ]
 
 
+_KERNELS = (
+    "Matern52",
+    "Matern32",
+    "Matern12",
+    "Matern",
+    "SquaredExponential",
+    "RBF",
+    "Periodic",
+    "RationalQuadratic",
+    "Linear",
+)
+_ELSEWHERE = {
+    "GaussianProcessRegressor": "write GPRegressor",
+    "GaussianProcessClassifier": "write GPClassifier",
+    "GPRegression": "write GPRegressor",
+    "GPClassification": "write GPClassifier",
+    **{kernel: f"write from covary.kernels import {kernel}" for kernel in _KERNELS},
+}
+
+
 def __getattr__(name: str) -> Any:
     if name in _WHERE:
         value = getattr(importlib.import_module(f"covary.{_WHERE[name]}"), name)
@@ -82,7 +103,7 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != f"covary.{name}":
             raise
-    raise AttributeError(f"module 'covary' has no attribute {name!r}")
+    raise _missing("covary", name, _ELSEWHERE.get(name, ""))
 
 
 def __dir__() -> list[str]:

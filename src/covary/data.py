@@ -212,4 +212,5 @@ class Data:
         return np.sort(first), rank[group.ravel()]
 
 
+explained(Inputs, "Inputs")
 explained(Data, "Data")

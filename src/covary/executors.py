@@ -18,6 +18,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
+from covary._arguments import explained
 from covary._checks import fail
 from covary._pieces import Held, Note, Pieces
 
@@ -326,3 +327,6 @@ def as_executor(value: Any) -> Serial | Dask:
     raise fail(
         "executor", f"{value!r} is none", "give None, 'dask', a scheduler's address such as 'tcp://host:8786', or an executor"
     )
+
+
+explained(Dask, "Dask")

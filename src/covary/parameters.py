@@ -241,11 +241,11 @@ def select(who: str, patterns: str | Iterable[str], paths: Iterable[str]) -> lis
     return chosen
 
 
-def set_values(module: Any, values: Mapping[str, Any]) -> Any:
-    """A copy with parameters replaced by path; ``fixed(...)`` and ``bounded(...)`` are understood."""
+def set_values(module: Any, values: Mapping[str, Any], *, who: str = "parameters.set_values") -> Any:
+    """A copy with parameters replaced by path; ``fixed(...)`` and ``bounded(...)`` are understood. ``who`` begins errors."""
     known, given, values = parameters(module), values, {}
     for pattern, value in given.items():
-        values |= dict.fromkeys(select("parameters.set_values", pattern, known), value)
+        values |= dict.fromkeys(select(who, pattern, known), value)
 
     def change(path: str, value: Any, mark: Mark) -> tuple[Any, Mark]:
         if path not in values:
@@ -253,31 +253,34 @@ def set_values(module: Any, values: Mapping[str, Any]) -> Any:
         new = values[path]
         if isinstance(new, Marked):
             new, mark = new.value, new.mark
-        return plain(new), mark
+        try:
+            return plain(new), mark
+        except (TypeError, ValueError, OverflowError):
+            raise fail(who, f"{path} is {shown(new)}", "give a number or an array of numbers") from None
 
     return rebuild(module, change)
 
 
-def freeze(module: Any, patterns: str | Iterable[str]) -> Any:
-    """A copy in which the parameters that fit the patterns are held at their values."""
-    chosen = set(select("parameters.freeze", patterns, parameters(module)))
+def freeze(module: Any, patterns: str | Iterable[str], *, who: str = "parameters.freeze") -> Any:
+    """A copy in which the parameters that fit the patterns are held at their values. ``who`` begins errors."""
+    chosen = set(select(who, patterns, parameters(module)))
     return rebuild(module, lambda p, v, m: (v, dataclasses.replace(m, fixed=True) if p in chosen else m))
 
 
-def bound(module: Any, bounds: Mapping[str, tuple[float, float]]) -> Any:
-    """A copy in which parameters are kept inside bounds given by path."""
+def bound(module: Any, bounds: Mapping[str, tuple[float, float]], *, who: str = "parameters.bound") -> Any:
+    """A copy in which parameters are kept inside bounds given by path. ``who`` begins errors."""
     paths = parameters(module)
     box: dict[str, tuple[float, float]] = {}
     if not isinstance(bounds, Mapping):
-        raise fail("parameters.bound", f"the bounds are {shown(bounds)}", "give pairs of numbers by path")
+        raise fail(who, f"the bounds are {shown(bounds)}", "give pairs of numbers by path")
     for pattern, pair in bounds.items():
-        ends = as_numbers("parameters.bound", f"the pair of {pattern!r}", pair)
+        ends = as_numbers(who, f"the pair of {pattern!r}", pair)
         if ends.shape != (2,):
-            raise fail("parameters.bound", f"the bounds of {pattern!r} are {shown(pair)}", "give two numbers")
+            raise fail(who, f"the bounds of {pattern!r} are {shown(pair)}", "give two numbers")
         lower, upper = ends.tolist()
         if not lower < upper:
-            raise fail("parameters.bound", f"the bounds of {pattern!r} are {lower} and {upper}", "give lower < upper")
-        box |= dict.fromkeys(select("parameters.bound", pattern, paths), (lower, upper))
+            raise fail(who, f"the bounds of {pattern!r} are {lower} and {upper}", "give lower < upper")
+        box |= dict.fromkeys(select(who, pattern, paths), (lower, upper))
     return rebuild(module, lambda p, v, m: (v, dataclasses.replace(m, bounds=box[p]) if p in box else m))
 
 

@@ -42,6 +42,7 @@ DOORS: tuple[tuple[Any, Any], ...] = ((GPRegressor, Y), (GPClassifier, LABELS))
 def cases(folder: Path) -> Iterator[Case]:
     """Every variant, the same every time."""
     yield from misspelt()
+    yield from misspelt_in_methods()
     yield from arguments_of_the_wrong_kind(folder)
     yield from codes()
     yield from computed_text()
@@ -78,6 +79,31 @@ def misspelt() -> Iterator[Case]:
             if cls not in (GPRegressor, GPClassifier):
                 said = f"{p.name} is the class Matern12; write Matern12()"
                 yield Case(f"{cls.__name__}({p.name}=Matern12)", partial(_named, cls, (), needed | {p.name: Matern12}, said))
+
+
+def misspelt_in_methods() -> Iterator[Case]:
+    """The same of every public method of the estimators, which need not be fitted to say so."""
+    rng = np.random.default_rng(4)
+    for door, _ in DOORS:
+        public = {name: getattr(door, name) for name in dir(door) if not name.startswith("_")}
+        for name, method in public.items():
+            if not inspect.isfunction(method) or not method.__module__.startswith("covary.") or name == "set_params":
+                continue
+            known = list(inspect.signature(method).parameters.values())[1:]
+            free = any(p.kind is p.VAR_KEYWORD for p in known)
+            for p in known:
+                for wrong in sorted(_slips(p.name, rng) - {q.name for q in known}) if not free else ():
+                    said = f"{door.__name__}.{name}: unknown argument {wrong!r}"
+                    yield Case(f"{door.__name__}.{name}({wrong}=...)", partial(_said, door(), name, (), {wrong: 1.0}, said))
+            said = f"{door.__name__}.{name}: 30 arguments given by position"
+            yield Case(f"{door.__name__}.{name}(too many)", partial(_said, door(), name, (1.0,) * 30, {}, said))
+            if any(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in known):
+                yield Case(f"{door.__name__}.{name}()", partial(_said, door(), name, (), {}, f"{door.__name__}.{name}: '"))
+
+
+def _said(model: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], said: str) -> None:
+    text = refuses(lambda: getattr(model, name)(*args, **kwargs))
+    assert text.startswith(said), text
 
 
 def _slips(name: str, rng: np.random.Generator) -> set[str]:

@@ -13,6 +13,7 @@ SOURCE = ROOT / "src" / "covary"
 # top to bottom; a file imports only from above itself (front doors may import everything above them)
 ORDER = [
     "_version",
+    "_names",
     "_words",
     "_warn",
     "_checks",

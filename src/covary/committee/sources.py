@@ -9,12 +9,14 @@ import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._arguments import explained
+from covary._checks import fail, shown
 from covary._read import check_plain
 from covary._words import counted, meant
 
@@ -61,6 +63,8 @@ class Parquet:
     """
 
     def __init__(self, path: Any, *, columns: Sequence[str] | None = None) -> None:
+        if not isinstance(path, str | PathLike):
+            raise fail("Parquet", f"path is {shown(path)}", "give the name of a file or a folder")
         self.path = Path(path)
         self.files = _files(self.path)
         found = [_footer(file) for file in self.files]
@@ -295,3 +299,6 @@ def _missing(who: str, name: str, known: Iterable[str], where: str) -> Exception
         return fail(who, f"{where!r} has no column {name!r}", meant(*map(repr, close)))
     some = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
     return fail(who, f"{where!r} has no column {name!r}", f"choose from {some}")
+
+
+explained(Parquet, "Parquet")

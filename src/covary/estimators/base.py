@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from covary._arguments import explained
+from covary._arguments import explained, explained_methods
 from covary._checks import check_object, fail, shown
 from covary._memory import free_memory
 from covary._words import counted
@@ -82,6 +82,38 @@ ELSEWHERE = {  # what the arguments are called by other packages
 }
 
 
+ELSEWHERE_IN_METHODS = {  # ... and those of fit, predict and the others
+    "return_var": "square the standard deviation that return_std=True gives",
+    "return_variance": "square the standard deviation that return_std=True gives",
+    "full_cov": "return_cov",
+    "full_covariance": "return_cov",
+    "include_noise": "write latent=True to leave the noise out",
+    "include_likelihood": "write latent=True to leave the noise out",
+    "alpha": "write level=0.95 for an interval that encloses 95 %",
+    "confidence": "level",
+    "quantiles": "p",
+    "q": "p",
+    "levels": "p",
+    "weights": "sample_weight",
+    "weight": "sample_weight",
+    "exposure": "size",
+    "trials": "size",
+    "noise": "noise_variance",
+    "y_err": "write noise_variance=y_err**2",
+    "yerr": "write noise_variance=yerr**2",
+    "epochs": "leave it out: a fit ends by itself, or after the max_time of the constructor",
+    "max_iter": "leave it out: a fit ends by itself, or after the max_time of the constructor",
+    "n": "n_samples",
+    "seed": "random_state",
+    "filename": "path",
+    "file": "path",
+}
+
+
+def _name_of(estimator: Any) -> str:
+    return type(estimator).__name__
+
+
 def unmerged(objective: Any) -> bool:
     """Whether an objective wants repeated rows as they come."""
     return objective == "gcv" or isinstance(objective, GeneralisedCrossValidation)
@@ -110,9 +142,11 @@ class GPEstimator(Assessed, BaseEstimator):
     n_features_in_: Any
 
     _elsewhere = ELSEWHERE
+    _elsewhere_in = ELSEWHERE_IN_METHODS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        explained_methods(cls, _name_of)
         if "__init__" in vars(cls):
             explained(cls, cls.__name__)
 
@@ -206,8 +240,8 @@ class GPEstimator(Assessed, BaseEstimator):
         """The model with the user's fixed parameters and bounds."""
         check_bounds(self._who, self.bounds or {}, model)
         if self.fixed:
-            model = freeze(model, self.fixed)
-        return bound(model, self.bounds) if self.bounds else model
+            model = freeze(model, self.fixed, who=f"{self._who}: fixed")
+        return bound(model, self.bounds, who=f"{self._who}: bounds") if self.bounds else model
 
     def _fit(self, start: Model, data: Data, inference: AbstractInference, rivals: Any = ()) -> Clock:
         """Learn what is free, and condition; the clock that has run meanwhile."""
@@ -217,7 +251,7 @@ class GPEstimator(Assessed, BaseEstimator):
             priors = default_priors(start, data) | own
         if isinstance(priors, str):
             raise fail(self._who, f"priors is {priors!r}", "give 'default', None, or distributions by path")
-        self.priors_ = Priors(start, priors).by_path
+        self.priors_ = Priors(start, priors, who=f"{self._who}: priors").by_path
         self.learned_ = None
         clock = Clock(self.max_time)
         asked = self.inference not in ("auto", "laplace")
@@ -453,9 +487,13 @@ class GPEstimator(Assessed, BaseEstimator):
             kernel = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
             if not isinstance(kernel, AbstractKernel):
                 raise fail(f"{self._who}.set_params", f"kernel is {self.kernel!r}", "set a kernel before its parameters")
-            self.kernel = set_values(kernel, inside)
+            self.kernel = set_values(kernel, inside, who=f"{self._who}.set_params: kernel")
         return self
 
     def _repr_html_(self) -> str:
         fitted = hasattr(self, "posterior_") or hasattr(self, "estimators_")
         return Summary.of(self, quick=True)._repr_html_() if fitted else f"<pre>{self!r}</pre>"
+
+
+for _cls in (Assessed, GPEstimator):
+    explained_methods(_cls, _name_of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from inspect import isfunction
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,12 @@ def read_kernel(who: str, kernel: Any, names: Sequence[str] | None) -> Any:
     found = parse(kernel) if isinstance(kernel, str) else kernel
     if not isinstance(found, AbstractKernel):
         arrays = np.ndim(found) > 0 or hasattr(found, "columns")
-        do = "give data to fit(X, y), and a kernel from covary.kernels or its text here"
-        raise fail(who, f"kernel is {shown(found)}", do if arrays else "give a kernel from covary.kernels or its text")
+        do = "give a kernel from covary.kernels or its text"
+        if arrays:
+            do = "give data to fit(X, y), and a kernel from covary.kernels or its text here"
+        elif isfunction(found):
+            do = "write kernels.Function(...) around a function of two points"
+        raise fail(who, f"kernel is {shown(found)}", do)
     return placed(found, names, who)
 
 
@@ -90,12 +95,11 @@ def _instead(given: Any, columns: Columns, categories: list[int]) -> str:
     if not numbers:
         return hamming
     parts = given if isinstance(given, list | tuple) else [given]
-    text = given if isinstance(given, str) else repr(given)
-    if (
-        len(parts) > 1
-        or len(text) > 60
-        or any(isinstance(m, On) for m in modules(parse(text) if isinstance(given, str) else given))
-    ):
+    first: Any = parts[0]
+    text = first if isinstance(first, str) else repr(first)
+    kernel: Any = parse(text) if isinstance(first, str) else first
+    per_column = any(np.ndim(p.value) for p in parameters(kernel).values())
+    if len(parts) > 1 or per_column or len(text) > 60 or any(isinstance(m, On) for m in modules(kernel)):
         return f"{hamming} for them, multiplied by kernels that stand on the other columns with .on(...)"
     inner = text if re.fullmatch(r"\w+\([^()]*\)", text) else f"({text})"
     return f"{inner}.on({_list([columns.keys[j] for j in numbers], SHOWN)}) * {hamming}"

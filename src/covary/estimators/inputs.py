@@ -87,6 +87,8 @@ def _validated(estimator: Any, X: Any, **options: Any) -> Any:
         raise
     except (ValueError, TypeError) as error:
         text = str(error) if "feature names" in str(error) else " ".join(str(error).split())
+        if "should match those that were passed during fit" in text:  # scikit-learn's list, and what to do
+            text = f"{text.rstrip()}\nGive the columns of fit in their order, which feature_names_in_ lists."
         raise CovaryError(f"{type(estimator).__name__}: {text}") from None
 
 
@@ -105,7 +107,7 @@ def _mapped(estimator: Any, columns: Columns, X: Any, *, reset: bool, gaps: bool
     found = columns.matrix(who, X)
     gone = found.gone
     if not (gaps and columns.missing == "drop"):
-        check_entries(who, "X", found.x, columns.keys if columns.named else None)
+        check_entries(who, "X", found.x, columns.keys if columns.named else None, drops=columns.missing == "drop")
     elif gone.all():
         raise fail(who, "every row of X has a missing input", "fill some, or leave the columns out that have most of them")
     else:
@@ -188,8 +190,8 @@ def read_rows(who: str, name: str, values: Any, rows: int, *, positive: bool = F
     return array
 
 
-def check_entries(who: str, name: str, array: np.ndarray, names: Any) -> None:
-    """Refuse missing, infinite and absurdly large entries, naming the first place."""
+def check_entries(who: str, name: str, array: np.ndarray, names: Any, *, drops: bool = False) -> None:
+    """Refuse missing, infinite and absurdly large entries, naming the first place; ``drops``: gaps are left out of fits."""
     bad = ~(np.abs(array) <= LARGEST)
     if not bad.any():
         return
@@ -202,7 +204,9 @@ def check_entries(who: str, name: str, array: np.ndarray, names: Any) -> None:
     count = int(bad.sum())
     more = "" if count == 1 else f" ({count} such entries in all)"
     do = "rescale it" if np.isfinite(value) else "drop these rows or fill them"
-    if np.isnan(value) and name == "X":
+    if np.isnan(value) and name == "X" and drops:
+        do += ": missing='drop' leaves rows out of the fit, and a row without an input cannot be predicted"
+    elif np.isnan(value) and name == "X":
         do += ", or say how with missing='drop', 'indicator' or 'impute'"
     elif np.isinf(value) and name == "X":
         do = "correct or drop such rows: infinite is not missing"

@@ -7,6 +7,7 @@
 
 from typing import Any as _Any
 
+from covary._names import missing as _missing
 from covary.kernels import waves as _waves  # noqa: F401  (registers spectra)
 from covary.kernels.authors import KERNELS as _KERNELS
 from covary.kernels.base import AbstractKernel as AbstractKernel
@@ -85,4 +86,4 @@ from covary.parameters import learned as learned
 def __getattr__(name: str) -> _Any:
     lower = {known.lower(): known for known in CATALOGUE}
     hint = _KERNELS.get(name) or (f"write {lower[name.lower()]}" if name.lower() in lower else "")
-    raise AttributeError(f"module 'covary.kernels' has no attribute {name!r}{f'; {hint}.' if hint else ''}")
+    raise _missing("covary.kernels", name, hint)

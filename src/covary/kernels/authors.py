@@ -30,6 +30,14 @@ ELSEWHERE = {  # what the arguments of kernels are called by other packages
     "ard_num_dims": "give one length-scale per column, as in lengthscale=[1.0, 1.0]",
     "input_dim": "leave it out: the table says how many columns there are",
 }
+ELSEWHERE_IN_CALLS = {  # ... and those of k(X, Z)
+    "Y": "z",
+    "X2": "z",
+    "x2": "z",
+    "x1": "x",
+    "eval_gradient": "leave it out: jax.grad differentiates k",
+    "diag": "write k.diag(X)",
+}
 
 
 def traced(*trees: Any) -> bool:

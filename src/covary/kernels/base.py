@@ -14,14 +14,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from covary._checks import CovaryError, check_object, check_positive, fail
+from covary._arguments import explained_methods
+from covary._checks import CovaryError, WrongArguments, check_object, check_positive, fail, shown
 from covary._memory import check_memory
-from covary._module import STATIC, Mark, Marked, Module, child, static, without_marks
+from covary._module import STATIC, Mark, Marked, Module, child, modules, static, without_marks
 from covary._precision import precision
 from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels import tiles
-from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, check_block, of_tables, pair, shape_words, traced
+from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, ELSEWHERE_IN_CALLS, check_block, of_tables, pair, shape_words, traced
 from covary.parameters import POSITIVE, plain, positive
 
 
@@ -85,7 +86,18 @@ def enough_room(kernel: AbstractKernel) -> None:
         check_memory(who, int(min(32 * count, 2**80)), "give smaller whole numbers")
 
 
-class AbstractKernel(Module):
+class _KernelClass(type):
+    """Arithmetic with a kernel's class, which lacks its brackets: ``2.0 * Matern52`` is told to write ``Matern52()``."""
+
+    def _bare(cls, other: Any) -> Any:
+        if isinstance(other, AbstractKernel):
+            return NotImplemented  # the kernel says so
+        raise fail("kernels", f"{cls.__name__} is a class", f"write {cls.__name__}()", WrongArguments)
+
+    __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = __pow__ = _bare
+
+
+class AbstractKernel(Module, metaclass=_KernelClass):
     """A covariance function k(x, x'); a kernel of your own is a class with a ``block``, and fields for its numbers.
 
     Examples
@@ -103,6 +115,7 @@ class AbstractKernel(Module):
 
     __array_ufunc__ = None  # so that numpy_number * kernel asks the kernel
     _elsewhere = ELSEWHERE
+    _elsewhere_in = ELSEWHERE_IN_CALLS
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -194,6 +207,22 @@ class AbstractKernel(Module):
             return self.block(Inputs(x[None]), Inputs(z[None]))[0, 0]
         return self.cross(np.atleast_1d(x)[None], np.atleast_1d(z)[None])[0, 0]
 
+    def _of_table(self, *tables: Any) -> AbstractKernel:
+        """The kernel with columns that it calls by name looked up in the tables it is asked at."""
+        from covary.kernels.combine import Columns, placed
+
+        by_name = any(isinstance(k, Columns) and any(isinstance(c, str) for c in k.columns) for k in modules(self))
+        if not by_name:
+            return self
+        headers = [
+            [str(name) for name in table.columns]
+            for table in tables
+            if hasattr(table, "to_numpy") and hasattr(table, "columns")
+        ]
+        if headers and any(header != headers[0] for header in headers):
+            raise fail(self._named(), "X and Z have different columns", "give both the same columns, in the same order")
+        return placed(self, headers[0], self._named()) if headers else self
+
     def gram(self, X: Any) -> Any:
         """The symmetric matrix K(X, X) of shape (n, n).
 
@@ -206,9 +235,9 @@ class AbstractKernel(Module):
         """
         if traced(self, X):
             return self.block(pair(X), pair(X))
-        inputs = as_inputs(X, f"{self._named()}.gram")
-        self.check(inputs)
-        return tiles.mirror(tiles.gram_lower(self, inputs))
+        inputs, k = as_inputs(X, f"{self._named()}.gram"), self._of_table(X)
+        k.check(inputs)
+        return tiles.mirror(tiles.gram_lower(k, inputs))
 
     def cross(self, X: Any, Z: Any) -> Any:
         """The matrix K(X, Z) of shape (n, m)."""
@@ -218,17 +247,18 @@ class AbstractKernel(Module):
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
             raise fail(who, f"X has {counted(left.columns, 'column')} and Z has {right.columns}", "give both the same columns")
-        self.check(left)
-        self.check(right)
-        return tiles.cross(self, left, right.with_x(right.x.astype(left.x.dtype)))
+        k = self._of_table(X, Z)
+        k.check(left)
+        k.check(right)
+        return tiles.cross(k, left, right.with_x(right.x.astype(left.x.dtype)))
 
     def diag(self, X: Any) -> Any:
         """The vector of k(x, x) over the rows of X, without the matrix."""
         if traced(self, X):
             return self.block_diag(pair(X))
-        inputs = as_inputs(X, f"{self._named()}.diag")
-        self.check(inputs)
-        return tiles.diag(self, inputs)
+        inputs, k = as_inputs(X, f"{self._named()}.diag"), self._of_table(X)
+        k.check(inputs)
+        return tiles.diag(k, inputs)
 
     def input_gradient(self, X: Any, Z: Any) -> Any:
         r"""The slope :math:`\partial k(x_i, z_j)/\partial x_i` of shape (n, m, d); also cov(∂f(x), f(z)) (R&W, section 9.4).
@@ -265,10 +295,15 @@ class AbstractKernel(Module):
         return Product.of(other, self) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
 
     def __truediv__(self, other: Any) -> AbstractKernel:
-        return Scaled.of(1 / other, self) if isinstance(other, int | float) and other else NotImplemented
+        if isinstance(other, AbstractKernel | Marked) or np.ndim(other) or isinstance(other, str | bool) or other is None:
+            raise fail("kernels", f"a kernel cannot be divided by {shown(other)}", "divide it by one number")
+        if not other:
+            raise fail("kernels", f"a kernel cannot be divided by {shown(other)}", "divide it by a positive number")
+        return Scaled.of(1 / other, self)
 
-    def __pow__(self, exponent: int) -> AbstractKernel:
-        if isinstance(exponent, bool) or not isinstance(exponent, int | np.integer) or not 1 <= exponent <= 64:
+    def __pow__(self, exponent: float) -> AbstractKernel:
+        whole = isinstance(exponent, int | np.integer | float | np.floating) and exponent == exponent // 1
+        if isinstance(exponent, bool) or not whole or not 1 <= exponent <= 64:
             raise fail("kernels", f"the power is {exponent!r}", "give a whole number from 1 to 64")
         return Power(self, exponent=int(exponent))
 
@@ -279,6 +314,9 @@ class AbstractKernel(Module):
             text = repr(value) if f.metadata.get(STATIC) else marked(self, f.name)
             inside.append(f"{f.name}={text}")
         return f"{type(self).__name__}({', '.join(inside)})"
+
+
+explained_methods(AbstractKernel, lambda kernel: kernel._named(), ("__call__", "gram", "cross", "diag"))
 
 
 @jax.jit

@@ -17,6 +17,7 @@ from typing import Any
 
 from covary._checks import CovaryError, fail
 from covary._module import CONVERT, HELD, STATIC, Mark, Marked
+from covary.kernels.authors import KERNELS
 from covary.kernels.base import AbstractKernel, Scaled
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns, Function
@@ -258,10 +259,14 @@ class _Reader:
             return left + right
         if usable and kernels and isinstance(op, ast.Mult):
             return left * right
-        if isinstance(op, ast.Pow) and isinstance(left, AbstractKernel) and isinstance(right, int):
+        if isinstance(op, ast.Div) and isinstance(left, AbstractKernel) and isinstance(right, int | float):
+            return left / right
+        if isinstance(op, ast.Pow) and isinstance(left, AbstractKernel) and isinstance(right, int | float):
             return left**right
         if isinstance(left, int | float) and isinstance(right, int | float) and type(op) in ARITHMETIC:
             return _computed(op, left, right, node)
+        if isinstance(op, ast.BitXor):
+            raise fail("kernels.parse", f"{_text(node)} holds ^", "write ** for powers")
         raise _unknown(node)
 
     def call(self, node: ast.Call, depth: int) -> Any:
@@ -281,7 +286,8 @@ class _Reader:
         marks = {"fixed": fixed, "bounded": bounded, "learned": learned}
         maker = {**marks, **FIELDS, **ALIASES, **CATALOGUE}.get(name)
         if maker is None:
-            raise fail("kernels.parse", f"no kernel is called {name!r}", f"choose one such as {', '.join(_near(name))}")
+            do = KERNELS.get(name) or f"choose one such as {', '.join(_near(name))}"
+            raise fail("kernels.parse", f"no kernel is called {name!r}", do)
         structure = [f for f in fields(maker) if f.metadata.get(STATIC)] if isinstance(maker, type) else []
         options = {f.name for f in structure}
         keywords = {str(k.arg): self.argument(k, options, depth) for k in node.keywords}
@@ -336,6 +342,8 @@ class _Reader:
 
     def place(self, node: ast.expr, depth: int) -> Any:
         """A column: its number or its name."""
+        if isinstance(node, ast.Name):
+            raise fail("kernels.parse", f".on({node.id}) has a name without quotes", f"write .on({node.id!r})")
         named = isinstance(node, ast.Constant) and isinstance(node.value, str)
         return node.value if named else self.read(node, depth + 1)  # type: ignore[attr-defined]
 

@@ -22,16 +22,16 @@ class Priors:
     a log-normal prior is a normal one there, and its mode is the median.
     """
 
-    def __init__(self, model: Any, by_pattern: Mapping[str, Any] | None) -> None:
+    def __init__(self, model: Any, by_pattern: Mapping[str, Any] | None, *, who: str = "priors") -> None:
         self.by_path: dict[str, Any] = {}
         paths = parameters(model)
         if not isinstance(by_pattern or {}, Mapping):
-            raise fail("priors", f"they are {shown(by_pattern)}", "give distributions by path, or None")
+            raise fail(who, f"they are {shown(by_pattern)}", "give distributions by path, or None")
         for pattern, prior in (by_pattern or {}).items():
             flat = prior if isinstance(prior, list | tuple) else [prior]
             if not all(isinstance(p, AbstractDistribution) for p in flat):
-                raise fail("priors", f"{pattern!r} has {prior!r}", "give a distribution from covary.distributions")
-            for path in select("priors", pattern, paths):
+                raise fail(who, f"{pattern!r} has {shown(prior)}", "give a distribution from covary.distributions")
+            for path in select(who, pattern, paths):
                 self.by_path[path] = prior
 
     def of(self, slot: Slot) -> list[Any] | None:
