@@ -20,6 +20,7 @@ from covary.kernels import Matern52
 from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import LinearBasis, PolynomialBasis, basis_weights, scale_free_log_evidence
 from covary.means.basis import gaussian_weights
+from covary.means.coordinates import orthogonalising
 from covary.means.functions import Linear
 from covary.parameters import Packing, bound
 from covary.selection.learn import learn
@@ -131,6 +132,20 @@ def test_dependent_functions_are_refused_in_any_units() -> None:
         assert np.isfinite(condition(proper, Data(X, t.y)).log_evidence)
 
 
+def test_dependent_functions_are_seen_wherever_they_lie() -> None:
+    """One quantity in two columns, of which one lies far from zero: what rounding leaves between them is not a direction."""
+    t = table()
+    X = np.column_stack([t.X[:, 0] * 4.7e5 - 1.2e9, t.X[:, 0] * 1.2e-6 - 2e-5])
+    with pytest.raises(ValueError, match="linearly dependent"):
+        condition(Model(GP("Matern52()", basis=LinearBasis()), likelihood=Gaussian(0.1)), Data(X, t.y))
+    H = np.column_stack([np.ones(len(X)), X, t.X[:, 1]])
+    R, dependent = orthogonalising(H)
+    assert dependent.tolist() == [False, False, True, False]
+    Q = np.linalg.solve(R.T, H.T).T
+    np.testing.assert_allclose(Q[:, ~dependent].T @ Q[:, ~dependent], np.eye(3), atol=1e-9)
+    assert np.abs(Q[:, dependent]).max() < 1e-9
+
+
 # learned --------------------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +157,16 @@ def test_learned(mean: str, a: Any, b: Any) -> None:
     here, there = (GPRegressor(mean=mean).fit(X, t.y) for X in (t.X, t.X * a + b))
     close(here.predict(t.new, return_std=True), there.predict(t.new * a + b, return_std=True), float(t.y.std()), 1e-3)
     assert there.log_marginal_likelihood_ == pytest.approx(here.log_marginal_likelihood_, abs=1e-2)
+
+
+def test_learned_beside_a_column_of_the_same_quantity() -> None:
+    """A slope that two columns share, with offsets or without."""
+    t = table(3)
+    X, new = (np.column_stack([x[:, 0], x[:, 0]]) for x in (t.X, t.new))
+    a, b = np.array([4.7e5, 1.2e-6]), np.array([-1.2e9, -2e-5])
+    here, there = (GPRegressor(mean="linear", n_restarts=0).fit(x, t.y) for x in (X, X * a + b))
+    close(here.predict(new, return_std=True), there.predict(new * a + b, return_std=True), float(t.y.std()), 1e-3)
+    assert np.abs(there.model_.mean.weight * a).max() < 100
 
 
 def test_slopes_of_ordinary_tables() -> None:
