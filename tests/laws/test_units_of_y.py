@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attacks.units_of_y import NAMES, Table, Units, learned_case, posterior_case, table
-from covary import GP, Data, Model, condition
+from covary import GP, Data, GPRegressor, Model, condition
 from covary.gram import Dense, LowRank, Markov, Vecchia
 from covary.inference import EP, SVGP, Exact, Laplace
 from covary.likelihoods import StudentT
@@ -93,3 +93,15 @@ def test_a_fit_to_what_is_turned_round() -> None:
     t = table("student_t", 9066)
     for u in (Units(-1.0, 0.0), Units(1e3, 1e6)):
         learned_case(t, u, n_restarts=1)
+
+
+def test_a_fit_that_ends_at_a_jump_says_so() -> None:
+    """Where a mode of Laplace's method is about to vanish its evidence has a spike, and learning does not come to an end."""
+    t = table("student_t", 515, rows=(15, 60))
+    model = GPRegressor(likelihood="student_t", mean="linear", random_state=0).fit(t.X, t.y)
+    assert model.learned_ is not None
+    assert model.learned_.status.startswith("stuck")
+    assert "where its objective jumps" in str(model.summary())
+    settled = GPRegressor(likelihood="student_t", inference="ep", mean="linear", n_restarts=0).fit(t.X, t.y)
+    assert settled.learned_ is not None
+    assert settled.learned_.status == "converged"
