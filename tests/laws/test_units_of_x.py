@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from covary import GP, Data, GPClassifier, GPRegressor, Model, condition
+from covary._precision import precision
+from covary.data import as_inputs
 from covary.gram import Dense, LowRank, Vecchia
 from covary.inference.ep import EP
 from covary.inference.exact import Exact
@@ -21,7 +24,7 @@ from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import LinearBasis, PolynomialBasis, basis_weights, scale_free_log_evidence
 from covary.means.basis import gaussian_weights
 from covary.means.coordinates import orthogonalising
-from covary.means.functions import Linear
+from covary.means.functions import Function, Linear
 from covary.parameters import Packing, bound
 from covary.selection.learn import learn
 
@@ -185,6 +188,27 @@ def test_slopes_of_ordinary_tables() -> None:
     errors = model.learned_.log_errors  # of the slope and of the intercept, which lies two thousand years away
     assert errors["mean.weight"][0] < 0.02
     assert errors["mean.value"] == pytest.approx(2005 * errors["mean.weight"][0], rel=0.05)
+
+
+def test_slopes_of_a_function_of_ones_own() -> None:
+    """A mean written as a function of one point finds its slopes like ``mean="linear"``."""
+    t = table(1)
+    plane = Function(lambda x, a, b: a + b @ x, parameters={"a": 0.0, "b": np.zeros(2)})
+    a, b = np.array([1e-3, 1e6]), np.array([2.0, 0.0])
+    here, there = (GPRegressor(mean=plane, n_restarts=0).fit(X, t.y) for X in (t.X, t.X * a + b))
+    close(here.predict(t.new, return_std=True), there.predict(t.new * a + b, return_std=True), float(t.y.std()), 1e-3)
+    np.testing.assert_allclose(there.model_.mean.parameters["b"] * a, here.model_.mean.parameters["b"], rtol=1e-3)
+
+
+def test_what_a_function_is_linear_in() -> None:
+    """Only parameters whose slopes do not depend on any parameter count; a function without parameters has none."""
+    X = as_inputs(table().X)
+    with precision(np.float64):
+        both = Function(lambda x, a, b, c: a * x[0] + b * jnp.sin(c * x[1]), parameters={"a": 0.0, "b": 1.0, "c": 2.0})
+        found = both.design(X)
+        assert list(found) == ["a"]
+        np.testing.assert_allclose(found["a"], X.x[:, :1])
+        assert Function(lambda x: x[0]).design(X) == {}
 
 
 @pytest.mark.parametrize("mean", [Linear(0.0), Linear(np.zeros(2))], ids=["one slope", "two slopes"])
