@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from covary import GP, Data, GPClassifier, GPRegressor, Model, condition
+from covary._precision import precision
+from covary.data import as_inputs
 from covary.gram import Dense, LowRank, Vecchia
 from covary.inference.ep import EP
 from covary.inference.exact import Exact
@@ -20,7 +23,8 @@ from covary.kernels import Matern52
 from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import LinearBasis, PolynomialBasis, basis_weights, scale_free_log_evidence
 from covary.means.basis import gaussian_weights
-from covary.means.functions import Linear
+from covary.means.coordinates import orthogonalising
+from covary.means.functions import Function, Linear
 from covary.parameters import Packing, bound
 from covary.selection.learn import learn
 
@@ -131,6 +135,20 @@ def test_dependent_functions_are_refused_in_any_units() -> None:
         assert np.isfinite(condition(proper, Data(X, t.y)).log_evidence)
 
 
+def test_dependent_functions_are_seen_wherever_they_lie() -> None:
+    """One quantity in two columns, of which one lies far from zero: what rounding leaves between them is not a direction."""
+    t = table()
+    X = np.column_stack([t.X[:, 0] * 4.7e5 - 1.2e9, t.X[:, 0] * 1.2e-6 - 2e-5])
+    with pytest.raises(ValueError, match="linearly dependent"):
+        condition(Model(GP("Matern52()", basis=LinearBasis()), likelihood=Gaussian(0.1)), Data(X, t.y))
+    H = np.column_stack([np.ones(len(X)), X, t.X[:, 1]])
+    R, dependent = orthogonalising(H)
+    assert dependent.tolist() == [False, False, True, False]
+    Q = np.linalg.solve(R.T, H.T).T
+    np.testing.assert_allclose(Q[:, ~dependent].T @ Q[:, ~dependent], np.eye(3), atol=1e-9)
+    assert np.abs(Q[:, dependent]).max() < 1e-9
+
+
 # learned --------------------------------------------------------------------------------------------------------------
 
 
@@ -142,6 +160,16 @@ def test_learned(mean: str, a: Any, b: Any) -> None:
     here, there = (GPRegressor(mean=mean).fit(X, t.y) for X in (t.X, t.X * a + b))
     close(here.predict(t.new, return_std=True), there.predict(t.new * a + b, return_std=True), float(t.y.std()), 1e-3)
     assert there.log_marginal_likelihood_ == pytest.approx(here.log_marginal_likelihood_, abs=1e-2)
+
+
+def test_learned_beside_a_column_of_the_same_quantity() -> None:
+    """A slope that two columns share, with offsets or without."""
+    t = table(3)
+    X, new = (np.column_stack([x[:, 0], x[:, 0]]) for x in (t.X, t.new))
+    a, b = np.array([4.7e5, 1.2e-6]), np.array([-1.2e9, -2e-5])
+    here, there = (GPRegressor(mean="linear", n_restarts=0).fit(x, t.y) for x in (X, X * a + b))
+    close(here.predict(new, return_std=True), there.predict(new * a + b, return_std=True), float(t.y.std()), 1e-3)
+    assert np.abs(there.model_.mean.weight * a).max() < 100
 
 
 def test_slopes_of_ordinary_tables() -> None:
@@ -160,6 +188,27 @@ def test_slopes_of_ordinary_tables() -> None:
     errors = model.learned_.log_errors  # of the slope and of the intercept, which lies two thousand years away
     assert errors["mean.weight"][0] < 0.02
     assert errors["mean.value"] == pytest.approx(2005 * errors["mean.weight"][0], rel=0.05)
+
+
+def test_slopes_of_a_function_of_ones_own() -> None:
+    """A mean written as a function of one point finds its slopes like ``mean="linear"``."""
+    t = table(1)
+    plane = Function(lambda x, a, b: a + b @ x, parameters={"a": 0.0, "b": np.zeros(2)})
+    a, b = np.array([1e-3, 1e6]), np.array([2.0, 0.0])
+    here, there = (GPRegressor(mean=plane, n_restarts=0).fit(X, t.y) for X in (t.X, t.X * a + b))
+    close(here.predict(t.new, return_std=True), there.predict(t.new * a + b, return_std=True), float(t.y.std()), 1e-3)
+    np.testing.assert_allclose(there.model_.mean.parameters["b"] * a, here.model_.mean.parameters["b"], rtol=1e-3)
+
+
+def test_what_a_function_is_linear_in() -> None:
+    """Only parameters whose slopes do not depend on any parameter count; a function without parameters has none."""
+    X = as_inputs(table().X)
+    with precision(np.float64):
+        both = Function(lambda x, a, b, c: a * x[0] + b * jnp.sin(c * x[1]), parameters={"a": 0.0, "b": 1.0, "c": 2.0})
+        found = both.design(X)
+        assert list(found) == ["a"]
+        np.testing.assert_allclose(found["a"], X.x[:, :1])
+        assert Function(lambda x: x[0]).design(X) == {}
 
 
 @pytest.mark.parametrize("mean", [Linear(0.0), Linear(np.zeros(2))], ids=["one slope", "two slopes"])

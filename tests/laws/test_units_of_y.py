@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from attacks.units_of_y import NAMES, Table, Units, learned_case, posterior_case, table
+from covary import GP, Data, GPRegressor, Model, condition
 from covary.gram import Dense, LowRank, Markov, Vecchia
 from covary.inference import EP, SVGP, Exact, Laplace
+from covary.likelihoods import StudentT
 
 LARGE, SMALL, TURNED = (1e10, 1e6), (2.0**-30, -1e6), (-3.3e-8, 50.0)  # a, and b in standard deviations of a·y
 
@@ -66,3 +68,40 @@ def test_a_constant_column_and_a_row_far_out_change_nothing() -> None:
     y[3] += 40 * t.spread
     far = Table("student_t", X, y, new, t.observed)
     posterior_case(far, units("student_t", LARGE, far), Laplace(), Dense())
+
+
+def test_a_wide_prior_costs_no_digits_where_sites_are_negative() -> None:
+    """Student-t observations far out have negative precisions; the mode is found however wide the prior is beside the noise."""
+    t = table("student_t", 9066)
+    for width in (10.0, 100.0, 1000.0):
+        kernel = f"{width} * Matern52(lengthscale={(8 * t.X.std(0)).tolist()})"
+        post = condition(Model(GP(kernel), likelihood=StudentT(0.02, degrees=2.5)), Data(t.X, t.y), inference=Laplace())
+        assert post.status == "converged"
+        factor, W = post.factor, np.asarray(post.factor.sites.precision)
+        assert (W < 0).any()
+        K, rng = post.model.kernel.gram(post.data.X), np.random.default_rng(0)
+        b = W * rng.normal(size=len(W))
+        a = factor.alpha(b)
+        np.testing.assert_allclose(a + W * (K @ a), b, atol=1e-10 * np.abs(b).max())  # (I + WK) a = b
+        np.testing.assert_allclose(factor.solve(b), factor.inverse() @ b, atol=1e-9 * np.abs(W * b).max())
+        Sigma = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
+        np.testing.assert_allclose(factor.variance(), np.diagonal(Sigma), rtol=1e-4)
+
+
+def test_a_fit_to_what_is_turned_round() -> None:
+    """−y says the same as y; the search ended elsewhere while the mode was found at some hyperparameters and at others not."""
+    t = table("student_t", 9066)
+    for u in (Units(-1.0, 0.0), Units(1e3, 1e6)):
+        learned_case(t, u, n_restarts=1)
+
+
+def test_a_fit_that_ends_at_a_jump_says_so() -> None:
+    """Where a mode of Laplace's method is about to vanish its evidence has a spike, and learning does not come to an end."""
+    t = table("student_t", 515, rows=(15, 60))
+    model = GPRegressor(likelihood="student_t", mean="linear", random_state=0).fit(t.X, t.y)
+    assert model.learned_ is not None
+    assert model.learned_.status.startswith("stuck")
+    assert "where its objective jumps" in str(model.summary())
+    settled = GPRegressor(likelihood="student_t", inference="ep", mean="linear", n_restarts=0).fit(t.X, t.y)
+    assert settled.learned_ is not None
+    assert settled.learned_.status == "converged"

@@ -268,3 +268,13 @@ def test_the_first_step_of_a_boxed_search_is_a_short_one() -> None:
     moved = [x for x in seen if x.any()]
     assert np.linalg.norm(moved[0]) < 1.5
     assert np.abs(moved).max() < 4.0
+
+
+def test_a_jump_is_not_called_an_end() -> None:
+    """Beyond a jump every point is worse, although the slope leads there; at a bound it is an end."""
+
+    def function(x: np.ndarray) -> tuple[float, np.ndarray]:
+        return (1e6 if x[0] > 0 else 0.0) - 1e4 * float(x[0]), np.array([-1e4])
+
+    assert run("lbfgs", function, [0.0], tolerance=1e-3).status == "stuck: no step is better, but the slope is 1e+04"
+    assert run("lbfgs", function, [0.0], upper=0.0, tolerance=1e-3).status == "converged"

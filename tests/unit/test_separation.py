@@ -75,7 +75,7 @@ def test_only_what_is_vague_counts() -> None:
 
 def test_separation_does_not_depend_on_units_and_sees_ties() -> None:
     far = 1e6 + 1e-3 * X
-    for inputs in (X, far, X * 1e9, X * 1e-9):
+    for inputs in (X, far, X * 1e9, X * 1e-9, X * 1e-14, X * [1e-14, 1e14]):
         columns = np.column_stack([np.ones(30), inputs])
         assert separated(Bernoulli(), Data(inputs, SIDE), columns)
         assert not separated(Bernoulli(), Data(inputs, MIXED), columns)

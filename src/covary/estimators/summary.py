@@ -158,6 +158,10 @@ def _notes(estimator: Any, classes: bool) -> list[str]:
         out.append(
             "the mean has no limit: the further it moves, the better it explains the data; give it a prior, or another mean"
         )
+    if learned is not None and learned.status.startswith("stuck"):
+        out.append(
+            "learning ended where its objective jumps: try another inference ('ep'), a stronger prior, or another likelihood"
+        )
     if not classes:
         return out
     rare = [str(c) for c, n in zip(estimator.classes_, estimator.class_count_, strict=True) if n <= 1]

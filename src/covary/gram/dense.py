@@ -169,47 +169,56 @@ class SignedFactor(AbstractFactor):
 
     The rows of positive precision first, as in :class:`DiagonalFactor`: they give Σ₊. Then the rows of negative precision
     −m: :math:`K^{-1} + W` is positive definite exactly when :math:`C = I - m^{1/2}\Sigma_+ m^{1/2}` is, and
-    :math:`\Sigma = \Sigma_+ + \Sigma_+ m^{1/2} C^{-1} m^{1/2} \Sigma_+`. No jitter, and no inverse of K or W.
+    :math:`\Sigma b = \Sigma_+(b + m^{1/2} C^{-1} m^{1/2} \Sigma_+ b)`. No jitter, and no inverse of K or W; weights
+    :math:`K^{-1}\Sigma b` are those of the positive rows, never b less W Σ b, which cancel where the prior is wide.
     """
 
     def __init__(self, K: Any, sites: Diagonal, basis: Any = None) -> None:
         self.K, self.sites, self.basis = K, sites, basis
         W = np.asarray(sites.precision)
-        first = DiagonalFactor(K, Diagonal(np.maximum(W, 0)))
-        sigma = first.full_sigma()
-        rows = np.flatnonzero(W < 0)
-        m = np.sqrt(-W[rows])
-        C = np.eye(len(rows)) - m[:, None] * sigma[np.ix_(rows, rows)] * m[None, :]
-        L = Lapack.cholesky(np.asfortranarray(C))
+        self.first = DiagonalFactor(K, Diagonal(np.maximum(W, 0)))
+        self.rows = np.flatnonzero(W < 0)
+        self.root = np.sqrt(-W[self.rows])
+        half = Lapack.half_solve(self.first.L, np.asfortranarray(self.first.root[:, None] * K[:, self.rows]), overwrite=True)
+        left = K[np.ix_(self.rows, self.rows)] - half.T @ half
+        L = Lapack.cholesky(np.asfortranarray(np.eye(len(self.rows)) - self.root[:, None] * left * self.root[None, :]))
         if L is None:
             raise NotPositiveDefinite(
                 "gram.Dense: K⁻¹ + W is not positive definite at these sites; the point is no maximum, take a shorter step."
             )
-        half = Lapack.half_solve(L, np.asfortranarray(m[:, None] * sigma[rows]))
-        self.Sigma = sigma + half.T @ half
-        self.log_determinant = first._logdet() + 2 * np.log(np.diagonal(L)).sum()
+        self.L = L
+        self._inverse: Any = None
 
     def inverse(self, *, consume: bool = False) -> np.ndarray:
         """R = W − W Σ W."""
-        W = np.asarray(self.spread)
-        return np.diag(W) - W[:, None] * self.Sigma * W[None, :]
+        if self._inverse is None:
+            R = self._alpha(np.diag(np.asarray(self.spread)))
+            self._inverse = (R + R.T) / 2
+        return self._inverse
 
     def _solve(self, B: np.ndarray) -> np.ndarray:
-        W = self.spread if B.ndim == 1 else self.spread[:, None]
-        return W * (B - Lapack.times(self.Sigma, W * B))
+        return self._alpha((self.spread if B.ndim == 1 else self.spread[:, None]) * B)
+
+    def _alpha(self, shift: np.ndarray) -> np.ndarray:
+        root = self.root if shift.ndim == 1 else self.root[:, None]
+        found = self.K[self.rows] @ self.first._alpha(shift)
+        more = np.array(shift)
+        more[self.rows] += root * Lapack.solve(self.L, root * found)
+        return self.first._alpha(more)
 
     def _sigma(self, B: np.ndarray) -> np.ndarray:
-        return Lapack.times(self.Sigma, B)
+        return Lapack.times(self.K, self._alpha(B))
 
     def _logdet(self) -> float:
-        return self.log_determinant
+        return self.first._logdet() + 2 * np.log(np.diagonal(self.L)).sum()
 
     def _inverse_diagonal(self) -> np.ndarray:
-        W = np.asarray(self.spread)
-        return W - W**2 * np.diagonal(self.Sigma)
+        return np.diagonal(self.inverse())
 
     def _variance(self) -> np.ndarray:
-        return np.diagonal(self.Sigma).copy()
+        own = self.first._sigma(np.eye(len(self.K))[:, self.rows])
+        half = Lapack.half_solve(self.L, np.asfortranarray(self.root[:, None] * own.T), overwrite=True)
+        return self.first._variance() + np.einsum("ij,ij->j", half, half)
 
     def sandwich(self, v: np.ndarray) -> np.ndarray:
         P = np.eye(len(self.K)) - self.spread[:, None] * self.sigma(np.eye(len(self.K)))

@@ -15,9 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from covary._checks import fail
 from covary.data import Data
+from covary.means.coordinates import orthogonalising
 
 TOUCHING, CLEARLY = 1e-6, 1e-5  # what a row on the wrong side is excused, and how far one must be on the right one
 GROUP = 5000  # rows that are asked first: most tables show on few that nothing is separated
@@ -30,9 +32,9 @@ def separated(likelihood: Any, data: Data, H: np.ndarray) -> bool:
     below, above = likelihood.open_sides(data.y)
     if not (below | above).any():
         return False
-    Q, R = np.linalg.qr(np.asarray(H, np.float64))
-    size = np.abs(np.diagonal(R))
-    Q = Q[:, size > 1e-12 * size.max(initial=0.0)] * np.sqrt(len(H))  # any basis of the same space will do
+    H = np.asarray(H, np.float64)
+    R, dependent = orthogonalising(H)
+    Q = solve_triangular(R, H.T, trans=1).T[:, ~dependent] * np.sqrt(len(H))  # any basis of the same space will do
     side = above.astype(float) - below
     return all(_beyond(Q[rows], side[rows]) for rows in (slice(0, GROUP), slice(None)) if len(Q) > GROUP or rows.stop)
 

@@ -11,7 +11,9 @@ def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     In coordinates :math:`u = R\beta` the columns :math:`H R^{-1} = Q` are orthonormal: whatever units columns are in, and
     however far from zero. A column that depends on those before it, to rounding, counts with its own length instead of
-    what is left of it, so that R can be inverted and moving along its coordinate changes nothing.
+    what is left of it, so that R can be inverted and moving along its coordinate changes nothing. What rounding may leave of
+    a column is measured by all that was taken off it: two columns of one quantity, one of them far from zero, are as
+    dependent as they were near it.
 
     Examples
     --------
@@ -20,12 +22,25 @@ def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     array([[ 0.707, -0.707],
            [ 0.707,  0.707]])
     """
-    n, m = H.shape
-    precise = np.finfo(H.dtype if H.dtype.kind == "f" else np.float64).eps
-    R = np.zeros((m, m))
-    R[: min(n, m)] = linalg.qr(np.asarray(H, np.float64), mode="r")[0][:m]
-    R *= np.where(np.diagonal(R) < 0, -1.0, 1.0)[:, None]
-    length = np.linalg.norm(R, axis=0)
-    dependent = np.diagonal(R) <= 16 * max(m, 4) * precise * length
-    np.fill_diagonal(R, np.where(dependent, np.where(length > 0, length, 1.0), np.diagonal(R)))
-    return R, dependent
+    m = H.shape[1]
+    precise = 16 * max(m, 4) * np.finfo(H.dtype if H.dtype.kind == "f" else np.float64).eps
+    whole = linalg.qr(np.asarray(H, np.float64), mode="r")[0][:m]
+    whole = whole * np.where(np.diagonal(whole) < 0, -1.0, 1.0)[: len(whole), None]
+    length = np.linalg.norm(whole, axis=0)
+    R, Q, kept = np.zeros((m, m)), np.zeros((len(whole), 0)), np.zeros(m, bool)
+    for j in range(m):
+        left, along = whole[:, j], np.zeros(Q.shape[1])
+        for _ in range(2):  # the second time takes off what rounding left
+            again = Q.T @ left
+            left, along = left - Q @ again, along + again
+        taken = np.abs(linalg.solve_triangular(R[np.ix_(kept, kept)], along)) @ length[kept] if kept.any() else 0.0
+        rest = np.linalg.norm(left)
+        R[kept, j] = along
+        if rest > precise * (length[j] + taken):
+            R[j, j], kept[j] = rest, True
+            Q = np.column_stack([Q, left / rest])
+        else:
+            R[j, j] = length[j] if length[j] > 0 else 1.0
+    if kept.all():
+        R = whole
+    return R, ~kept

@@ -19,6 +19,8 @@ from covary.kernels.authors import traced_shape
 from covary.kernels.tiles import map_rows, pull_rows
 from covary.parameters import REAL, named, real
 
+ALIKE = 1e-6  # how little slopes differ that count as the same everywhere, relative to the largest
+
 
 class AbstractMean(Module):
     """A function of the inputs; ``evaluate`` gives its values, ``pull`` its gradient over the parameters."""
@@ -136,9 +138,28 @@ class Function(AbstractMean):
     def block(self, X: Inputs) -> Any:
         return _function_rows(self, X.x)
 
+    def design(self, X: Inputs) -> dict[str, np.ndarray]:
+        """The slopes over every parameter whose slopes are the same wherever the parameters are, to rounding."""
+        elsewhere = {name: 1.3 * np.asarray(value) + 0.7 for name, value in self.parameters.items()}
+        here, there = (_function_slopes(self.replace(parameters=p), X.x) for p in (self.parameters, elsewhere))
+        found = {}
+        for name, H in here.items():
+            size = float(np.abs(H).max(initial=0.0))
+            if 0 < size < np.inf and np.abs(there[name] - H).max() <= ALIKE * size:
+                found[name] = H.reshape(X.rows, -1)
+        return found
+
     def pull(self, X: Inputs, bar: np.ndarray) -> Any:
         return pull_rows(_function_rows, cast(without_marks(self), X.x.dtype), (X.x,), bar)
 
 
 def _function_rows(mean: Function, x: Any) -> Any:
     return jax.vmap(lambda row: mean.function(row, **mean.parameters))(x)
+
+
+def _function_slopes(mean: Function, x: Any) -> dict[str, np.ndarray]:
+    """The gradient over the parameters at every row: (n, ...) each."""
+    mean = cast(without_marks(mean), x.dtype)
+    one = lambda parameters, row: mean.function(row, **parameters) * jnp.ones((), row.dtype)  # noqa: E731
+    slopes = jax.vmap(jax.grad(one), in_axes=(None, 0))(mean.parameters, x) if mean.parameters else {}
+    return {name: np.asarray(value, np.float64) for name, value in slopes.items()}

@@ -11,6 +11,7 @@ from covary.optimise.base import Function, OutOfTime, Recorder, Result
 from covary.optimise.clock import Clock
 
 LEVEL = 1e4  # the value that SciPy is told of the start: its tolerance is relative to values, ours is not
+STEEP = 100.0  # the slope beyond which a search that finds no better point has come to a jump, not to an end
 REJECTED = 1e10  # what a failed evaluation costs above the start: large enough that every line search turns back
 
 
@@ -75,4 +76,8 @@ def lbfgs(
         status = deadline.status if isinstance(deadline, Clock) else "out of time"
     assert record.best is not None
     value, x, gradient = record.best
+    free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
+    slope = float(np.abs(gradient[free]).max(initial=0.0))
+    if status == "converged" and slope > STEEP:
+        status = f"stuck: no step is better, but the slope is {slope:.1g}"
     return Result(x, value, gradient, status, record.steps)

@@ -221,6 +221,10 @@ def learning_note(subject: Subject) -> str:
         return "Learning ran out of time: with more of it the fit may become better."
     if any(status.startswith("without limit") for status in states):
         return "Learning found no limit for the mean: the further it moves, the better it explains the data. Give it a prior."
+    if any(status.startswith("stuck") for status in states):
+        return (
+            "Learning ended where its objective jumps: try another inference ('ep'), a stronger prior, or another likelihood."
+        )
     return ""
 
 

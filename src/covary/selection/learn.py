@@ -428,7 +428,8 @@ def _search(
     problem.data, problem.gram = ladder.whole()
     if getattr(gram, "learned", False) and not deadline.over():
         refined = move_inducing(problem, refined, lower, upper, deadline, on(levels[-1])[1])
-    endless = refined.status == "converged" and limitless(packing, attached, data, refined.x, (lower, upper))
+    ended = refined.status.startswith(("converged", "stuck"))
+    endless = ended and limitless(packing, attached, data, refined.x, (lower, upper))
     return Learned(
         packing.unpack(refined.x),
         -refined.value,

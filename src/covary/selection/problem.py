@@ -182,7 +182,8 @@ def natural_coordinates(model: Any, data: Data, tie: Any, priors: Priors) -> Pac
     packing = Packing(model, tie=tie, scale=scale)
     limited = np.any(np.isfinite([*packing.box(), *priors.box(packing)]), axis=0)
     alone = {s.paths[0]: bool(limited[s.start : s.stop].any()) for s in packing.slots if len(s.paths) == 1}
-    design = {f"mean.{name}": H for name, H in model.mean.design(data.X).items()}
+    with precision(data.dtype):
+        design = {f"mean.{name}": H for name, H in model.mean.design(data.X).items()}
     paths = tuple(sorted((path for path in design if path in alone), key=lambda path: alone[path]))
     if not paths:
         return packing
