@@ -167,58 +167,63 @@ class DiagonalFactor(AbstractFactor):
 class SignedFactor(AbstractFactor):
     r"""Prior times natural sites of any sign, by two Cholesky factors.
 
-    The rows of positive precision first, as in :class:`DiagonalFactor`: they give Σ₊. Then the rows of negative precision
-    −m: :math:`K^{-1} + W` is positive definite exactly when :math:`C = I - m^{1/2}\Sigma_+ m^{1/2}` is, and
-    :math:`\Sigma b = \Sigma_+(b + m^{1/2} C^{-1} m^{1/2} \Sigma_+ b)`. No jitter, and no inverse of K or W; weights
-    :math:`K^{-1}\Sigma b` are those of the positive rows, never b less W Σ b, which cancel where the prior is wide.
+    The rows of positive precision first, as in :class:`DiagonalFactor`: they give Σ₊ and R₊. Then the rows E of negative
+    precision −m: :math:`K^{-1} + W` is positive definite exactly when :math:`C = I - m^{1/2} E^T\Sigma_+ E\, m^{1/2}` is. With
+    :math:`A = K^{-1}\Sigma_+ E` and :math:`V = A\, m^{1/2} C^{-1/2}`,
+
+    .. math:: K^{-1}\Sigma = K^{-1}\Sigma_+ + V V^T K,
+        \qquad R = R_+ - V V^T, \qquad \Sigma = \Sigma_+ + K V V^T K.
+
+    No jitter, no inverse of K or W, and no difference of b and W Σ b, which cancel where the prior is wide.
     """
 
     def __init__(self, K: Any, sites: Diagonal, basis: Any = None) -> None:
         self.K, self.sites, self.basis = K, sites, basis
         W = np.asarray(sites.precision)
         self.first = DiagonalFactor(K, Diagonal(np.maximum(W, 0)))
-        self.rows = np.flatnonzero(W < 0)
-        self.root = np.sqrt(-W[self.rows])
-        half = Lapack.half_solve(self.first.L, np.asfortranarray(self.first.root[:, None] * K[:, self.rows]), overwrite=True)
-        left = K[np.ix_(self.rows, self.rows)] - half.T @ half
-        L = Lapack.cholesky(np.asfortranarray(np.eye(len(self.rows)) - self.root[:, None] * left * self.root[None, :]))
+        self.rows = rows = np.flatnonzero(W < 0)
+        self.root = m = np.sqrt(-W[rows])
+        half = Lapack.half_solve(self.first.L, np.asfortranarray(self.first.root[:, None] * K[:, rows]))
+        left = K[np.ix_(rows, rows)] - Lapack.times_transposed(half)
+        L = Lapack.cholesky(np.asfortranarray(np.eye(len(rows)) - m[:, None] * left * m[None, :]))
         if L is None:
             raise NotPositiveDefinite(
                 "gram.Dense: K⁻¹ + W is not positive definite at these sites; the point is no maximum, take a shorter step."
             )
         self.L = L
+        A = -self.first.root[:, None] * Lapack.half_solve(self.first.L, half, transposed=True)
+        A[rows, np.arange(len(rows))] += 1
+        self.V = np.asfortranarray(Lapack.half_solve(L, np.asfortranarray((A * m).T), overwrite=True).T)
+        self.log_determinant = self.first._logdet() + 2 * np.log(np.diagonal(L)).sum()
         self._inverse: Any = None
 
     def inverse(self, *, consume: bool = False) -> np.ndarray:
-        """R = W − W Σ W."""
+        """R = W − W Σ W, its lower triangle."""
         if self._inverse is None:
-            R = self._alpha(np.diag(np.asarray(self.spread)))
-            self._inverse = (R + R.T) / 2
+            self._inverse = self.first.inverse() - Lapack.times_transposed(np.asfortranarray(self.V.T))
         return self._inverse
 
     def _solve(self, B: np.ndarray) -> np.ndarray:
-        return self._alpha((self.spread if B.ndim == 1 else self.spread[:, None]) * B)
+        return self.first._solve(B) - self.V @ (self.V.T @ B)
 
     def _alpha(self, shift: np.ndarray) -> np.ndarray:
+        first = self.first._alpha(shift)
         root = self.root if shift.ndim == 1 else self.root[:, None]
-        found = self.K[self.rows] @ self.first._alpha(shift)
-        more = np.array(shift)
-        more[self.rows] += root * Lapack.solve(self.L, root * found)
-        return self.first._alpha(more)
+        seen = np.asfortranarray(root * (self.K[self.rows] @ first))  # VᵀK shift, from the smaller of the two
+        return first + self.V @ Lapack.half_solve(self.L, seen, overwrite=True)
 
     def _sigma(self, B: np.ndarray) -> np.ndarray:
         return Lapack.times(self.K, self._alpha(B))
 
     def _logdet(self) -> float:
-        return self.first._logdet() + 2 * np.log(np.diagonal(self.L)).sum()
+        return self.log_determinant
 
     def _inverse_diagonal(self) -> np.ndarray:
-        return np.diagonal(self.inverse())
+        return self.first._inverse_diagonal() - np.einsum("ij,ij->i", self.V, self.V)
 
     def _variance(self) -> np.ndarray:
-        own = self.first._sigma(np.eye(len(self.K))[:, self.rows])
-        half = Lapack.half_solve(self.L, np.asfortranarray(self.root[:, None] * own.T), overwrite=True)
-        return self.first._variance() + np.einsum("ij,ij->j", half, half)
+        more = Lapack.times(self.K, self.V)
+        return self.first._variance() + np.einsum("ij,ij->i", more, more)
 
     def sandwich(self, v: np.ndarray) -> np.ndarray:
         P = np.eye(len(self.K)) - self.spread[:, None] * self.sigma(np.eye(len(self.K)))

@@ -42,13 +42,19 @@ class Lapack:
         return X
 
     @staticmethod
-    def half_solve(L: np.ndarray, B: np.ndarray, *, overwrite: bool = False) -> np.ndarray:
-        """L⁻¹ B."""
+    def half_solve(L: np.ndarray, B: np.ndarray, *, transposed: bool = False, overwrite: bool = False) -> np.ndarray:
+        """L⁻¹ B, or L⁻ᵀ B."""
         if B.ndim == 1 or B.shape[1] == 1:  # one column: no reason to wake a second thread
             (trsv,) = linalg.get_blas_funcs(("trsv",), (L, B))
-            return trsv(L, B.ravel(), lower=1).reshape(B.shape)
+            return trsv(L, B.ravel(), lower=1, trans=int(transposed)).reshape(B.shape)
         (trsm,) = linalg.get_blas_funcs(("trsm",), (L, B))
-        return trsm(1.0, L, B, side=0, lower=1, overwrite_b=int(overwrite))
+        return trsm(1.0, L, B, side=0, lower=1, trans_a=int(transposed), overwrite_b=int(overwrite))
+
+    @staticmethod
+    def times_transposed(B: np.ndarray) -> np.ndarray:
+        """BᵀB by SciPy's BLAS."""
+        (gemm,) = linalg.get_blas_funcs(("gemm",), (B,))
+        return gemm(1.0, B, B, trans_a=1)
 
     @staticmethod
     def times(K: np.ndarray, B: np.ndarray) -> np.ndarray:
