@@ -10,22 +10,24 @@ from typing import Any
 
 import numpy as np
 
+from attacks import units_of_y
 from attacks.record import Case
-from covary import GP, Data, GPRegressor, Model, condition
+from covary import GP, Data, GPClassifier, GPRegressor, Model, condition
 from covary.gram import Dense, LowRank, Markov, Vecchia
 from covary.kernels import Matern32, Matern52, RationalQuadratic, SquaredExponential
 from covary.likelihoods import Gaussian
 from covary.means import LinearBasis
 
 TITLE = "units of X: fits to aX + b against fits to X"
-LEAST = 250
+LEAST = 280
 
 KERNELS = [None, None, None, SquaredExponential, RationalQuadratic, Matern32]  # None: the default
+OTHERS = ["student_t", "laplace", "heteroscedastic", "gamma", "poisson", "classes"]
 METHODS = {"vecchia": 12, "low_rank": 12, "svgp": 3}  # of how many tables each
 
 
 def cases(folder: Path) -> Iterator[Case]:
-    """Whole fits with the exact method, some with every other one, and explicit basis functions."""
+    """Whole fits with the exact method, some with every other one, explicit basis functions, and other likelihoods."""
     for seed in range(185):
         yield Case(f"exact-{seed}", partial(learned, seed, "exact"))
     for method, tables in METHODS.items():
@@ -33,6 +35,8 @@ def cases(folder: Path) -> Iterator[Case]:
             yield Case(f"{method}-{seed}", partial(learned, 1000 + seed, method))
     for seed in range(40):
         yield Case(f"basis-{seed}", partial(with_basis, 2000 + seed))
+    for seed in range(30):
+        yield Case(f"{OTHERS[seed % len(OTHERS)]}-{seed}", partial(under_another, 3000 + seed, OTHERS[seed % len(OTHERS)]))
 
 
 def table(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -106,3 +110,29 @@ def with_basis(seed: int) -> None:
     first, second = at(np.ones(d), np.zeros(d)), at(a, b)
     off = max(float(np.abs(p - q).max()) for p, q in ((first.mean, second.mean), (first.std, second.std))) / float(y.std())
     assert off < 1e-6, f"predictions differ by {off:.2g} of the spread of y ({gram})"
+
+
+def under_another(seed: int, name: str) -> None:
+    """A whole fit under another likelihood: 1e-3 of the spread of y, or of a probability, unless a fit says it is stuck."""
+    rng = np.random.default_rng(seed)
+    t = units_of_y.table(name, seed, rows=(15, 60))
+    a, b = units(rng, t.X)
+    mean = "linear" if rng.random() < 0.5 else "constant"
+    y, size = t.y, t.spread
+    if name == "poisson":
+        y = rng.poisson(np.exp(np.clip(y, -3, 4))).astype(float)
+        size = float(y.std()) or 1.0
+    fits: list[Any] = []
+    for X in (t.X, t.X * a + b):
+        if name == "classes":
+            fits.append(GPClassifier(mean=mean, random_state=0).fit(X, np.digitize(y, np.quantile(y, [0.3, 0.7]))))
+        else:
+            fits.append(GPRegressor(likelihood=name, mean=mean, random_state=0).fit(X, y))
+    if name == "classes":
+        first, second = fits[0].predict_proba(t.new), fits[1].predict_proba(t.new * a + b)
+        size = 1.0
+    else:
+        if any(fit.learned_.status.startswith("stuck") for fit in fits):
+            return
+        first, second = (np.stack(f.predict(x, return_std=True)) for f, x in zip(fits, (t.new, t.new * a + b), strict=True))
+    units_of_y.agree("the prediction", second, first, size, 1e-3)

@@ -106,3 +106,11 @@ def test_a_fit_that_ends_at_a_jump_says_so() -> None:
     settled = GPRegressor(likelihood="student_t", inference="ep", mean="linear", n_restarts=0).fit(t.X, t.y)
     assert settled.learned_ is not None
     assert settled.learned_.status == "converged"
+
+
+def test_slow_steps_to_the_mode_are_waited_for() -> None:
+    """An ordinary table on which Fisher's scoring takes more than a hundred steps at every start."""
+    t = table("heteroscedastic", 629, rows=(15, 60))
+    model = GPRegressor(likelihood="heteroscedastic", n_restarts=0).fit(t.X, t.y)
+    assert model.learned_ is not None
+    assert model.learned_.status == "converged"

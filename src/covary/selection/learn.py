@@ -312,6 +312,7 @@ def _search(
     points += [np.clip(p, lower, upper) for p in further_starts(theta0, centre, packing, n_restarts, rng)]
     tracker = Tracker(levels, len(points) + len(rivals), packing.size, began, ladder.costs())
     only = len(points) + len(rivals) == 1
+    fine = GAIN if model.likelihood.log_concave else GAIN / 10  # valleys of the evidence are flatter where modes are several
 
     def climb(point: np.ndarray, tolerance: float, most: int, known: Sequence[Any] = ()) -> Any:
         with blas_threads(levels[0]):
@@ -330,7 +331,7 @@ def _search(
     results: list[Any] = []
     for i, point in enumerate(points):
         tracker.start = i
-        results.append(climb(point, GAIN if only else ROUGH, 500 if i == 0 else 150, results))
+        results.append(climb(point, fine if only else ROUGH, 500 if i == 0 else 150, results))
         if deadline.over(need(levels[0])):
             break
     restarts = [
@@ -367,11 +368,11 @@ def _search(
         levels = (levels[-1],)
         ladder.settle(natural, deadline)
         function, note = on(levels[0])
-        best = min([climb(p, GAIN, 500) for p in points] or [climb(best.x, GAIN, 500)], key=lambda r: r.value)
+        best = min([climb(p, fine, 500) for p in points] or [climb(best.x, fine, 500)], key=lambda r: r.value)
         peaks = [Peak(best)]
     elif not only and len(levels) == 1 and np.isfinite(best.value):
         late = deadline.over(need(levels[0]))
-        best = replace(best, status=deadline.status) if late else min(climb(best.x, GAIN, 500), best, key=lambda r: r.value)
+        best = replace(best, status=deadline.status) if late else min(climb(best.x, fine, 500), best, key=lambda r: r.value)
         peaks = [Peak(best)]
     if not np.isfinite(best.value):
         what = "the objective is not finite at any start"
