@@ -13,13 +13,11 @@ The trunk::
     post = condition(model, Data(X, y))
 """
 
-from __future__ import annotations
-
 import importlib
 
 from covary._version import __version__ as __version__
 
-TYPE_CHECKING = False  # not from typing: python -m covary would look for that in the current folder
+TYPE_CHECKING = False  # neither from typing nor from __future__: "python -m covary" would look for them in the current folder
 if TYPE_CHECKING:
     from typing import Any
 
@@ -72,7 +70,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in _WHERE:
         value = getattr(importlib.import_module(f"covary.{_WHERE[name]}"), name)
         globals()[name] = value

@@ -45,9 +45,11 @@ PACKAGES = ("covary", "jax", "numpy", "distributed")
 def environment() -> dict[str, str]:
     """The variables a worker starts with: one thread for BLAS and XLA, this process's platform and cache."""
     out = {**os.environ, **dict.fromkeys(ONE, "1")}
-    given = [path for path in out.pop("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(path)]
-    if given:  # without entries that stand for the current folder, which comes last
+    given = [path for path in out.pop("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(path) and not is_current(path)]
+    if given and not sys.flags.ignore_environment:  # without entries that stand for the current folder, which comes last
         out["PYTHONPATH"] = os.pathsep.join(given)
+    if sys.flags.no_user_site:
+        out["PYTHONNOUSERSITE"] = "1"
     for name, size in KEPT.items():
         out.setdefault(name, str(size))
     out.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -60,6 +62,14 @@ def environment() -> dict[str, str]:
             out["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = str(config.jax_persistent_cache_min_compile_time_secs)
             out["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = str(config.jax_persistent_cache_min_entry_size_bytes)
     return out
+
+
+def is_current(path: str) -> bool:
+    """Whether a path leads to the current folder."""
+    try:
+        return os.path.samefile(path, os.curdir)
+    except OSError:
+        return False
 
 
 # What the process that keeps the workers runs. Without -P, Python looks for modules in the current folder first; here the
@@ -140,7 +150,11 @@ class Embedded:
     def begin(self) -> None:
         """Start the process that keeps the workers."""
         told = {"address": self.address, "workers": self.count, "memory": self.memory, "folder": str(self.scratch.path)}
-        paths = list(dict.fromkeys(os.path.abspath(path) for path in sys.path))
+        try:
+            here = os.getcwd()
+        except OSError:  # it was removed, and workers cannot start there
+            here = str(self.scratch.path)
+        paths = list(dict.fromkeys(os.path.normpath(os.path.join(here, path)) for path in sys.path))
         more = {"keys": self.keys, "path": paths, "covary": os.path.dirname(os.path.abspath(__file__))}
         _stop(self.started)
         try:
@@ -148,6 +162,7 @@ class Embedded:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-c", BEGIN, json.dumps(told | more)],
                     env=environment(),
+                    cwd=here,
                     stdin=subprocess.PIPE,  # ends with this process, and the workers with it
                     stdout=log,
                     stderr=subprocess.STDOUT,

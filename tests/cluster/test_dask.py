@@ -383,6 +383,15 @@ def test_a_plain_script_needs_no_guard_and_leaves_nothing_behind(end: str, tmp_p
     until(lambda: not list((tmp_path / "tmp").iterdir()), 20)
 
 
+def test_workers_start_where_the_current_folder_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.syspath_prepend("")  # as in an interactive session
+    with Dask(workers=1) as executor:
+        assert executor.map(len, ["ab"]) == [2]
+
+
 def test_what_the_event_loop_finds_closed_at_the_end_is_not_told() -> None:
     executor = Dask(workers=1)
     executor.map(pieces.pid, [1])
