@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -114,7 +115,7 @@ class Embedded:
         from dask import config
         from distributed import LocalCluster
 
-        self.count, self.left = workers, TRIES
+        self.count, self.left, self.lock = workers, TRIES, threading.RLock()
         self.memory = int(SHARE * free_memory() / workers) if memory is None else _bytes(memory)
         self.scratch = Scratch("covary-dask-")
         self.keys = _keys(self.scratch.path)
@@ -175,15 +176,16 @@ class Embedded:
 
     def tend(self, there: int) -> None:
         """Start the workers again if whoever keeps them was killed; a sentence if they cannot be kept."""
-        if there:
-            self.left = TRIES
-        code = self.started[-1].poll()
-        if code is None:
-            return
-        self.left -= 1
-        if code >= 0 or self.left < 0:
-            raise self.gone("ended and could not be started again")
-        self.begin()
+        with self.lock:  # several threads may work with these workers
+            if there:
+                self.left = TRIES
+            code = self.started[-1].poll() if self.started else -1  # nobody: the last start failed
+            if code is None:
+                return
+            self.left -= 1
+            if code >= 0 or self.left < 0:
+                raise self.gone("ended and could not be started again")
+            self.begin()
 
     def wait(self, client: Any, timeout: float) -> None:
         """Until all workers are there; a sentence with their last words if they do not come."""

@@ -307,6 +307,43 @@ def test_all_workers_killed_at_once_change_no_bit(small: Dask, expected: list[An
     assert not workers & set(small.map(pieces.pid, range(4)))
 
 
+def test_two_calls_at_once_start_the_workers_again_once() -> None:
+    """Where whoever keeps them was killed, the second call waits for the first to replace it."""
+    from covary._cluster import Embedded
+
+    class Process:
+        def __init__(self, code: int | None) -> None:
+            self.code = code
+
+        def poll(self) -> int | None:
+            return self.code
+
+    class Kept(Embedded):
+        def __init__(self) -> None:
+            self.left, self.lock, self.started, self.begun = 3, threading.RLock(), [Process(-9)], 0  # type: ignore[list-item]
+            self.other = threading.Thread(target=self.second)
+            self.errors: list[BaseException] = []
+
+        def second(self) -> None:
+            try:
+                self.tend(0)
+            except BaseException as error:
+                self.errors.append(error)
+
+        def begin(self) -> None:
+            self.begun += 1
+            self.started.clear()
+            if self.begun == 1:
+                self.other.start()
+                self.other.join(0.1)
+            self.started.append(Process(None))  # type: ignore[arg-type]
+
+    kept = Kept()
+    kept.tend(0)
+    kept.other.join()
+    assert (kept.errors, kept.begun) == ([], 1)
+
+
 def test_everything_listens_on_loopback_and_wants_keys(small: Dask) -> None:
     import psutil
     from distributed import Client
@@ -381,6 +418,24 @@ def test_a_plain_script_needs_no_guard_and_leaves_nothing_behind(end: str, tmp_p
         assert process.returncode == 0
         assert errors == ""
     until(lambda: not list((tmp_path / "tmp").iterdir()), 20)
+
+
+FORK = """
+import os
+from covary.executors import Dask
+executor = Dask(workers=1)
+assert executor.map(len, ["ab"]) == [2]
+if os.fork() == 0:
+    assert executor.map(len, ["abc"]) == [3]
+    raise SystemExit
+assert os.wait()[1] == 0
+assert executor.map(len, ["abcd"]) == [4]
+"""
+
+
+def test_a_forked_copy_of_a_process_starts_workers_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_workers_start_where_the_current_folder_was_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
