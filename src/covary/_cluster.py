@@ -296,6 +296,7 @@ def connect(address: str, timeout: float, security: Any = None) -> Any:
     if address.startswith("tls://"):
         _check_keys(address, security)
     try:
+        _check_answer(address, timeout, security)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # versions: compared by check_versions, which does not stop at a warning
             return Client(address, timeout=timeout, set_as_default=False, security=security)
@@ -306,6 +307,36 @@ def connect(address: str, timeout: float, security: Any = None) -> Any:
         raise fail(
             "Dask", what, f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
         ) from None
+
+
+def _check_answer(address: str, timeout: float, security: Any) -> None:
+    """Refuse a port where somebody listens and does not answer as Dask does: its client would wait for ever."""
+    import asyncio
+    import queue
+
+    from dask import config
+    from distributed.comm import connect as call
+    from distributed.security import Security
+
+    if config.get("distributed.client.security-loader", None) or not isinstance(security, Security | None):
+        return
+    keys = (security or Security()).get_connection_args("client")
+    ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    async def visit() -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                comm = await call(address, timeout=timeout, **keys)
+            ended.put(None)
+            await comm.close()
+        except Exception as error:
+            ended.put(error)
+
+    # in a thread: there may be an event loop in this one; nobody waits for a name that is still being looked up
+    threading.Thread(target=lambda: asyncio.run(visit()), daemon=True).start()
+    error = ended.get()
+    if error is not None:
+        raise error
 
 
 def _check_keys(address: str, security: Any) -> None:
