@@ -13,14 +13,11 @@ The trunk::
     post = condition(model, Data(X, y))
 """
 
-from __future__ import annotations
-
 import importlib
 
-from covary._names import missing as _missing
 from covary._version import __version__ as __version__
 
-TYPE_CHECKING = False  # not from typing: python -m covary would look for that in the current folder
+TYPE_CHECKING = False  # neither from typing nor from __future__: "python -m covary" would look for them in the current folder
 if TYPE_CHECKING:
     from typing import Any
 
@@ -93,7 +90,7 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name in _WHERE:
         value = getattr(importlib.import_module(f"covary.{_WHERE[name]}"), name)
         globals()[name] = value
@@ -103,7 +100,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != f"covary.{name}":
             raise
-    raise _missing("covary", name, _ELSEWHERE.get(name, ""))
+    from covary._names import missing
+
+    raise missing("covary", name, _ELSEWHERE.get(name, ""))
 
 
 def __dir__() -> list[str]:

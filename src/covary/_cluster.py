@@ -14,6 +14,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -45,9 +46,11 @@ PACKAGES = ("covary", "jax", "numpy", "distributed")
 def environment() -> dict[str, str]:
     """The variables a worker starts with: one thread for BLAS and XLA, this process's platform and cache."""
     out = {**os.environ, **dict.fromkeys(ONE, "1")}
-    given = [path for path in out.pop("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(path)]
-    if given:  # without entries that stand for the current folder, which comes last
+    given = [path for path in out.pop("PYTHONPATH", "").split(os.pathsep) if os.path.isabs(path) and not is_current(path)]
+    if given and not sys.flags.ignore_environment:  # without entries that stand for the current folder, which comes last
         out["PYTHONPATH"] = os.pathsep.join(given)
+    if sys.flags.no_user_site:
+        out["PYTHONNOUSERSITE"] = "1"
     for name, size in KEPT.items():
         out.setdefault(name, str(size))
     out.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -60,6 +63,14 @@ def environment() -> dict[str, str]:
             out["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = str(config.jax_persistent_cache_min_compile_time_secs)
             out["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = str(config.jax_persistent_cache_min_entry_size_bytes)
     return out
+
+
+def is_current(path: str) -> bool:
+    """Whether a path leads to the current folder."""
+    try:
+        return os.path.samefile(path, os.curdir)
+    except OSError:
+        return False
 
 
 # What the process that keeps the workers runs. Without -P, Python looks for modules in the current folder first; here the
@@ -104,7 +115,7 @@ class Embedded:
         from dask import config
         from distributed import LocalCluster
 
-        self.count, self.left = workers, TRIES
+        self.count, self.left, self.lock = workers, TRIES, threading.RLock()
         self.memory = int(SHARE * free_memory() / workers) if memory is None else _bytes(memory)
         self.scratch = Scratch("covary-dask-")
         self.keys = _keys(self.scratch.path)
@@ -140,7 +151,11 @@ class Embedded:
     def begin(self) -> None:
         """Start the process that keeps the workers."""
         told = {"address": self.address, "workers": self.count, "memory": self.memory, "folder": str(self.scratch.path)}
-        paths = list(dict.fromkeys(os.path.abspath(path) for path in sys.path))
+        try:
+            here = os.getcwd()
+        except OSError:  # it was removed, and workers cannot start there
+            here = str(self.scratch.path)
+        paths = list(dict.fromkeys(os.path.normpath(os.path.join(here, path)) for path in sys.path))
         more = {"keys": self.keys, "path": paths, "covary": os.path.dirname(os.path.abspath(__file__))}
         _stop(self.started)
         try:
@@ -148,6 +163,7 @@ class Embedded:
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-c", BEGIN, json.dumps(told | more)],
                     env=environment(),
+                    cwd=here,
                     stdin=subprocess.PIPE,  # ends with this process, and the workers with it
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -160,15 +176,16 @@ class Embedded:
 
     def tend(self, there: int) -> None:
         """Start the workers again if whoever keeps them was killed; a sentence if they cannot be kept."""
-        if there:
-            self.left = TRIES
-        code = self.started[-1].poll()
-        if code is None:
-            return
-        self.left -= 1
-        if code >= 0 or self.left < 0:
-            raise self.gone("ended and could not be started again")
-        self.begin()
+        with self.lock:  # several threads may work with these workers
+            if there:
+                self.left = TRIES
+            code = self.started[-1].poll() if self.started else -1  # nobody: the last start failed
+            if code is None:
+                return
+            self.left -= 1
+            if code >= 0 or self.left < 0:
+                raise self.gone("ended and could not be started again")
+            self.begin()
 
     def wait(self, client: Any, timeout: float) -> None:
         """Until all workers are there; a sentence with their last words if they do not come."""
@@ -279,6 +296,7 @@ def connect(address: str, timeout: float, security: Any = None) -> Any:
     if address.startswith("tls://"):
         _check_keys(address, security)
     try:
+        _check_answer(address, timeout, security)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # versions: compared by check_versions, which does not stop at a warning
             return Client(address, timeout=timeout, set_as_default=False, security=security)
@@ -289,6 +307,36 @@ def connect(address: str, timeout: float, security: Any = None) -> Any:
         raise fail(
             "Dask", what, f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
         ) from None
+
+
+def _check_answer(address: str, timeout: float, security: Any) -> None:
+    """Refuse a port where somebody listens and does not answer as Dask does: its client would wait for ever."""
+    import asyncio
+    import queue
+
+    from dask import config
+    from distributed.comm import connect as call
+    from distributed.security import Security
+
+    if config.get("distributed.client.security-loader", None) or not isinstance(security, Security | None):
+        return
+    keys = (security or Security()).get_connection_args("client")
+    ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
+
+    async def visit() -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                comm = await call(address, timeout=timeout, **keys)
+            ended.put(None)
+            await comm.close()
+        except Exception as error:
+            ended.put(error)
+
+    # in a thread: there may be an event loop in this one; nobody waits for a name that is still being looked up
+    threading.Thread(target=lambda: asyncio.run(visit()), daemon=True).start()
+    error = ended.get()
+    if error is not None:
+        raise error
 
 
 def _check_keys(address: str, security: Any) -> None:

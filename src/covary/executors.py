@@ -292,8 +292,19 @@ def _started() -> weakref.WeakSet[Dask]:
     found: weakref.WeakSet[Dask] = weakref.WeakSet()
     atexit.register(lambda: [executor.close() for executor in list(found)])
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: [executor._forget() for executor in list(found)])
+        os.register_at_fork(after_in_child=lambda: _forget_all(found))
     return found
+
+
+def _forget_all(started: weakref.WeakSet[Dask]) -> None:
+    """In a forked copy of this process: nothing waits for threads that exist only in the original."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from distributed import utils
+
+    utils._offload_executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="Dask-Offload")
+    for executor in list(started):
+        executor._forget()
 
 
 _left: list[Any] = []

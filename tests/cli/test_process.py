@@ -168,9 +168,22 @@ def test_a_signal_ends_it_in_order(
     assert not list(tmp_path.iterdir())
 
 
-def test_modules_beside_the_data_are_not_imported(tmp_path: Path, home: Path) -> None:
-    for name in ("click", "typing", "json", "numpy", "typer", "msvcrt"):
-        (tmp_path / f"{name}.py").write_text("import os; os.abort()")
-    command = [sys.executable, "-m", "covary", "--version"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment(home), capture_output=True, timeout=120, check=False)
+@pytest.mark.parametrize("how", ["-m", "PYTHONPATH"])
+def test_modules_beside_the_data_are_not_imported(tmp_path: Path, home: Path, how: str) -> None:
+    data, link = tmp_path / "data", tmp_path / "link"
+    data.mkdir()
+    link.symlink_to(data)
+    env = environment(home)
+    code = ["-c", "from covary.cli import main; main()"]
+    if how == "PYTHONPATH":  # names the current folder, through a link
+        env["PYTHONPATH"] = os.pathsep.join([*filter(None, [env.get("PYTHONPATH")]), str(link)])
+    (data / "probe.py").write_text("import sys; print(*sys.modules)")
+    run = {"cwd": data, "env": env, "capture_output": True, "text": True, "timeout": 120, "check": False}
+    probe = ["-m", "probe"] if how == "-m" else ["-P", "-c", "import importlib, re, sys; print(*sys.modules)"]
+    before = subprocess.run([sys.executable, *probe], **run).stdout.split()  # by Python, or the script that pip writes
+    for name in {*sys.stdlib_module_names, "click", "numpy", "typer", "rich"} - {*before, "runpy", "sitecustomize"}:
+        (data / f"{name}.py").write_text(f"raise SystemExit('imported {name}')")
+    command = [sys.executable, *(["-m", "covary"] if how == "-m" else ["-P", *code]), "--version"]
+    done = subprocess.run(command, **run)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("covary ")

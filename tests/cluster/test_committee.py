@@ -115,7 +115,7 @@ def test_a_client_killed_and_started_again_goes_on(
     command = [sys.executable, str(script), str(table), cluster.address, str(tmp_path)]
     env = {**os.environ, "PYTHONPATH": PATH}
     with subprocess.Popen([*command, "2"], env=env, stdout=subprocess.PIPE, text=True) as first:
-        until(lambda: "evaluation 2" in first.stdout.readline(), 120)  # type: ignore[union-attr]
+        until(lambda: "evaluation 2" in first.stdout.readline())  # type: ignore[union-attr]
         first.send_signal(signal.SIGKILL)
     kept = [p for p in (tmp_path / "kept").iterdir() if p.name not in ("ledger.json", "sample.journal")]
     assert kept  # the experts of the first evaluation

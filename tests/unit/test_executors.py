@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,29 @@ def test_workers_keep_freed_memory_unless_someone_says_otherwise(monkeypatch: py
     told = _cluster.environment()
     assert int(told["MALLOC_TRIM_THRESHOLD_"]) >= 2**27
     assert told["MALLOC_MMAP_THRESHOLD_"] == "1000"
+
+
+def test_workers_do_not_look_into_the_current_folder_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whatever names it in PYTHONPATH; other folders that are named there stay."""
+    _cluster = pytest.importorskip("covary._cluster")
+    for name in ("here", "other"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "here")
+    monkeypatch.chdir(tmp_path / "here")
+    named = [
+        "",
+        ".",
+        "lib",
+        f"{tmp_path}/here",
+        f"{tmp_path}/here/",
+        f"{tmp_path}/link",
+        f"{tmp_path}/other/../here",
+        f"{tmp_path}/other",
+    ]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(named))
+    assert _cluster.environment()["PYTHONPATH"] == f"{tmp_path}/other"
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(named[:-1]))
+    assert "PYTHONPATH" not in _cluster.environment()
 
 
 def test_copies_share_the_workers_and_pickles_start_their_own() -> None:

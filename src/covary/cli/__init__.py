@@ -2,8 +2,7 @@
 
 Heavy packages are imported inside the commands, so that help is quick.
 """
-
-from __future__ import annotations
+# nothing is imported here, not even from __future__: "python -m covary" would look for it in the current folder
 
 
 def main() -> None:
@@ -27,13 +26,15 @@ def main() -> None:
 def _leave_out_current_folder() -> None:
     """Import what is installed: a ``click.py`` that lies beside the data is none of the command's business.
 
-    ``python -m covary`` puts the current folder first, and so does an empty entry of PYTHONPATH.
+    ``python -m covary`` puts the current folder first; an empty entry of PYTHONPATH stands for it, and so may links.
     """
     import os
     import sys
 
-    try:
-        here = {"", os.curdir, os.getcwd()}
-    except OSError:  # it was removed
-        here = {"", os.curdir}
-    sys.path[:] = [path for path in sys.path if path not in here]
+    def elsewhere(path: str) -> bool:
+        try:
+            return not os.path.samefile(path or os.curdir, os.curdir)
+        except OSError:  # one of them is not there
+            return path not in ("", os.curdir)
+
+    sys.path[:] = filter(elsewhere, sys.path)
