@@ -199,7 +199,7 @@ def _plain_name(name: str) -> bool:
 def _nesting(text: bytes) -> int:
     """How deep brackets nest, those inside texts not counted."""
     depth = deepest = 0
-    for found in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL):
+    for found in re.finditer(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', text, re.DOTALL):  # nothing is kept of where a text could end
         mark = found.group()
         if mark in b"[{":
             depth += 1

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import covary
+from covary import files
 
 from .conftest import waves, write
 from .test_fit import error
@@ -39,6 +40,27 @@ def test_a_table(call: Call, tmp_path: Path) -> None:
         "most": 2.5,
     }
     assert (by_name["name"]["type"], by_name["name"]["usable"], by_name["gap"]["missing"]) == ("categories", True, 2)
+
+
+def test_notes_in_a_model_file_are_not_believed(call: Call, tmp_path: Path, fitted: Path) -> None:
+    """Whoever wrote the note of how a model was made: it is shown as it is, and no command fails on it."""
+    write(tmp_path / "t.csv", waves())
+    for notes in (
+        {"command": ["\x1b[31m"], "data": {"a": [1]}, "versions": [5], "kernel": "\ud800", "rows": "many"},
+        {"ignored": [{}], "noise column": [], "weight column": {}, "size column": 5},
+        {"ignored": 7, "command": None},
+    ):
+        kind, page, arrays = files.read(fitted / "one.covary")
+        files.write(tmp_path / "m.covary", kind, {**page, "made": notes}, arrays)
+        for command in (
+            ["info", "m.covary"],
+            ["info", "m.covary", "--json"],
+            ["predict", "m.covary", "t.csv", "--out", "p.csv"],
+        ):
+            said = call(*command)
+            assert said.exit_code == 0, said.output
+            assert "\x1b" not in said.output
+            assert "--json" not in command or json.loads(said.stdout)
 
 
 def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary import distributions, likelihoods
-from covary._checks import CovaryError, fail
+from covary._checks import CovaryError, fail, shown
 from covary._module import STATIC, Mark, Marked, Module, modules
 from covary.committee.settings import Committee
 from covary.estimators.committees import decode_committee, encode_committee
@@ -76,6 +76,9 @@ def decode(record: dict[str, Any], known: dict[str, Any], functions: Functions |
         values[name] = {str(k): numeric(n) for k, n in v.items()} if isinstance(v, dict) else numeric(v)
     if any(declared.get(name, True) for name in values) or not all(declared.get(name) for name in structure):
         raise fail("load", f"{record['type']} has entries it does not know", "save the model again")
+    for f in dataclasses.fields(kind):
+        if f.name in structure and not _of_type(structure[f.name], str(f.type)):
+            raise fail("load", f"{record['type']} has {f.name} = {shown(structure[f.name])}", f"expected {f.type}")
     if every and set(declared) - {"_marks"} - set(values) - set(structure):
         raise fail("load", f"{record['type']} lacks an entry", "save the model again")
     inside = {name: v for v in values.values() if isinstance(v, dict) for name in v}
@@ -84,6 +87,14 @@ def decode(record: dict[str, Any], known: dict[str, Any], functions: Functions |
         where = inside.get(name, values)
         where[name] = Marked(where[name], Mark(bool(m["fixed"]), bounds))
     return kind(**values, **structure)
+
+
+def _of_type(value: Any, annotation: str) -> bool:
+    """Whether an option is of a plain type that its field names; fields of other types look for themselves."""
+    allowed = annotation.split(" | ")
+    if not set(allowed) <= {"str", "bool", "int", "float", "None"}:
+        return True
+    return type(value).__name__.replace("NoneType", "None") in allowed or (type(value) is int and "float" in allowed)
 
 
 def _structure(value: Any, functions: Functions) -> Any:
@@ -126,7 +137,7 @@ def decode_prior(record: Any) -> Any:
     if len(record) == 2 and isinstance(record[0], str):
         if record[0] not in PRIORS:
             raise fail("load", f"the prior {record[0][:60]!r} is not known", f"expected one of {', '.join(PRIORS)}")
-        return PRIORS[record[0]](**{name: numeric(v) for name, v in record[1].items()})
+        return PRIORS[record[0]](**{name: float(numeric(v)) for name, v in record[1].items()})
     return [decode_prior(r) for r in record]
 
 
