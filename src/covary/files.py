@@ -110,6 +110,8 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
         raise
     except CovaryError as error:
         raise BadFile(f"load: {str(path)!r} cannot be used: {_short(str(error).removeprefix('load: '))}") from None
+    except MemoryError:
+        raise bad(path, "asks for more memory than there is") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise bad(path, f"holds entries that do not fit together ({type(error).__name__})") from None
 

@@ -356,6 +356,18 @@ def test_long_texts_take_no_memory_but_their_own(plain: GPRegressor, tmp_path: P
         labels_out(np.array(labels, dtype=object))
 
 
+def test_memory_that_runs_out_is_the_fault_of_the_file(
+    plain: GPRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(*_: object) -> None:
+        raise MemoryError
+
+    plain.save(tmp_path / "m.covary")
+    monkeypatch.setattr(GPRegressor, "_from_file", no_more)
+    with pytest.raises(BadFile, match="asks for more memory than there is"):
+        load(tmp_path / "m.covary")
+
+
 def test_a_zip_bomb_is_refused_before_it_is_opened(plain: GPRegressor, tmp_path: Path) -> None:
     path = tmp_path / "bomb.covary"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
