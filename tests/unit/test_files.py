@@ -22,6 +22,7 @@ from covary._checks import CovaryError
 from covary.distributions import Gamma, LogNormal
 from covary.estimators.entries import labels_in, labels_out
 from covary.files import BadFile, read
+from covary.inference import Laplace
 from covary.kernels import Matern52, Periodic
 from covary.means import Linear
 from covary.parameters import bounded, fixed
@@ -330,6 +331,18 @@ def test_hostile_classifiers_are_refused_in_one_sentence(name: str, classes: GPC
         load(path)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_large_whole_labels_come_back(tmp_path: Path) -> None:
+    labels = np.where(Y > 0, np.uint64(2**63 + 5), np.uint64(1))
+    GPClassifier("Matern52()", fixed="*").fit(X, labels).save(tmp_path / "m.covary")
+    assert load(tmp_path / "m.covary").classes_.tolist() == [1, 2**63 + 5]
+
+
+def test_steps_given_as_a_float_come_back(tmp_path: Path) -> None:
+    model = GPClassifier("Matern52()", fixed="*", inference=Laplace(max_steps=50.0, tolerance=1)).fit(X, Y > 0)  # type: ignore[arg-type]
+    model.save(tmp_path / "m.covary")
+    assert load(tmp_path / "m.covary").inference == Laplace(max_steps=50, tolerance=1)
 
 
 def most_memory(call) -> int:

@@ -97,8 +97,12 @@ def labels_in(record: dict[str, Any]) -> np.ndarray:
     """What :func:`labels_out` wrote: a type asks for no more room than its labels do."""
     given = [finite(v) if isinstance(v, float) else plain(v) for v in record["labels"]]
     agree(_room(given) <= MOST_LABELS, "the classes")
-    labels = np.array(given)
     type_ = np.dtype(str(record["type"])[:20])
+    if type_.kind in "iu" and given and all(type(v) is int for v in given):  # together, NumPy would make floats of large ones
+        agree(all(np.iinfo(type_).min <= v <= np.iinfo(type_).max for v in given), "the classes")
+        labels = np.array(given, type_)
+    else:
+        labels = np.array(given)
     agree(type_.kind in "Ubiuf" and labels.dtype.kind in "Ubiuf" and len(labels) >= 2, "the classes")
     agree((type_.kind == "U") == (labels.dtype.kind == "U"), "the classes")
     agree(len(labels) * type_.itemsize <= max(FEW, labels.nbytes), "the classes")

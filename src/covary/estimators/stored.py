@@ -25,8 +25,8 @@ from covary.estimators.encoding import (
     decode_kernel,
     decode_model,
     decode_prior,
-    encode,
     encode_gram,
+    encode_inference,
     encode_model,
     encode_prior,
 )
@@ -98,7 +98,7 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
     data, n = post.data, post.data.rows
     record: dict[str, Any] = {
         "model": encode_model(estimator.model_),
-        "inference": encode(estimator.inference_),
+        "inference": encode_inference(estimator.inference_),
         "status": post.status,
         "evidence": number(post.log_evidence),
         "jitter": number(post.factor.jitter),
