@@ -81,6 +81,8 @@ def where(path: Any, *, stream: bool = True) -> Place | Unfit:
             return Unfit(f"the folder {lacking!r} does not exist", "create it, or write elsewhere")
     except OSError as error:
         return Unfit(f"{shown} cannot be written ({error.strerror or error})", ELSEWHERE)
+    except UnicodeEncodeError:
+        return Unfit(f"the name {shown} holds a character that names of files cannot have", "give the name of a file")
     return Place(found, old)
 
 

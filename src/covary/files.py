@@ -147,7 +147,7 @@ def _member(name: str) -> zipfile.ZipInfo:
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """The container, checked: its kind, its page and its arrays."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # pathlib's raises where a name is too long or a folder above is locked
         raise bad(path, "is a folder", "give the name of a model file")
     try:
         with open_plain(path) as handle:

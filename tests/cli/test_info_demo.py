@@ -76,6 +76,7 @@ def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:
     assert json.loads(call("info", "-", "--json", stdin=b"a,b\n1,inf\n").stdout)["columns"][1]["most"] is None
     assert call("info", "-", stdin=b"a,b\n").exit_code == 0  # a header alone is worth a look
     assert "there is no file" in error(call("info", "none.csv"), 3)
+    assert "cannot be read" in error(call("info", "a\0b.csv"), 3)
     assert "there is no file" in error(call("info", "none.covary"), 4)
     (tmp_path / "empty").mkdir()
     assert "is a folder without Parquet files" in error(call("info", tmp_path / "empty"), 3)

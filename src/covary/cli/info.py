@@ -52,7 +52,7 @@ def _is_model(path: str) -> bool:
             return handle.read(4) == b"PK\x03\x04"
     except FileNotFoundError:
         raise BadData(f"there is no file {path!r}; check the name.") from None
-    except OSError:
+    except (OSError, ValueError):  # a name with a NUL among them: the table's reader says so
         return False
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from covary._checks import CovaryError
@@ -34,7 +34,7 @@ def load_model(path: str) -> tuple[Any, dict[str, Any]]:
 
     if path == "-":
         raise BadModel("a model cannot come through stdin; give the name of a file.")
-    if not Path(path).exists():
+    if not os.path.exists(path):
         raise BadModel(f"there is no file {path!r}; check the name, or make a model with covary fit.")
     try:
         estimator = files.load(path)
