@@ -71,6 +71,21 @@ def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:
     found = json.loads(call("info", "t.parquet", "--json").stdout)
     assert [c["type"] for c in found["columns"]] == ["dates", "empty", "whole numbers", "text"]
     assert "2021-05-01" in call("info", "t.parquet").stdout
+    kinds = pd.DataFrame(
+        {
+            "soil": pd.Series(["sand", None, "clay"], dtype="category"),
+            "code": pd.Series([3, 1, 2], dtype="category"),
+            "long": pd.to_timedelta([1, 2, 3], "h"),
+            "fine": pd.to_datetime(["2020-01-01T00:00:00.000000001"] * 3),
+        }
+    )
+    kinds.to_parquet(tmp_path / "kinds.parquet")
+    found = json.loads(call("info", "kinds.parquet", "--json").stdout)
+    ends = {c["name"]: (c["least"], c["most"], c["missing"]) for c in found["columns"]}
+    assert ends["soil"] == ("clay", "sand", 1)
+    assert ends["code"] == (1, 3, 0)
+    assert ends["long"] == ("0 days 01:00:00", "0 days 03:00:00", 0)
+    assert call("info", "kinds.parquet").exit_code == 0
     frame[["when", "n"]].to_excel(tmp_path / "t.xlsx", index=False)  # a zip archive, and no model
     assert [c["type"] for c in json.loads(call("info", "t.xlsx", "--json").stdout)["columns"]] == ["dates", "whole numbers"]
     assert json.loads(call("info", "-", "--json", stdin=b"a,b\n1,inf\n").stdout)["columns"][1]["most"] is None

@@ -143,13 +143,13 @@ def _column(name: str, column: Any) -> dict[str, Any]:
     there = column.dropna()
     least = most = None
     if kind in ("text", "categories", "dates") and column.dtype.kind != "M":
-        texts = there.map(str)
+        texts = there.astype(object).map(str)  # of categories, pandas would keep their order, or that they have none
         least, most, distinct = texts.min(), texts.max(), texts.nunique()
     else:
         distinct = there.nunique()
         if len(there):
             ends: list[Any] = [there.min(), there.max()]
-            least, most = (str(v) if kind == "dates" else v.item() if hasattr(v, "item") else v for v in ends)
+            least, most = (v.item() if hasattr(v, "item") else v if isinstance(v, int | float) else str(v) for v in ends)
     return {
         "name": name,
         "type": kind,
