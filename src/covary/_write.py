@@ -91,6 +91,8 @@ def where(path: Any, *, stream: bool = True) -> Place | Unfit:
         return Unfit(f"{shown} cannot be written ({error.strerror or error})", ELSEWHERE)
     except OverflowError:  # /dev/fd/ with a number that no descriptor has
         return Unfit(f"{shown} cannot be written (no such descriptor)", ELSEWHERE)
+    except UnicodeEncodeError:
+        return Unfit(f"the name {shown} holds a character that names of files cannot have", "give the name of a file")
     return Place(found, old)
 
 

@@ -110,6 +110,8 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
         raise
     except CovaryError as error:
         raise BadFile(f"load: {str(path)!r} cannot be used: {_short(str(error).removeprefix('load: '))}") from None
+    except MemoryError:
+        raise bad(path, "asks for more memory than there is") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
         raise bad(path, f"holds entries that do not fit together ({type(error).__name__})") from None
 
@@ -145,7 +147,7 @@ def _member(name: str) -> zipfile.ZipInfo:
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
     """The container, checked: its kind, its page and its arrays."""
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # pathlib's raises where a name is too long or a folder above is locked
         raise bad(path, "is a folder", "give the name of a model file")
     try:
         with open_plain(path) as handle:
@@ -199,7 +201,7 @@ def _plain_name(name: str) -> bool:
 def _nesting(text: bytes) -> int:
     """How deep brackets nest, those inside texts not counted."""
     depth = deepest = 0
-    for found in re.finditer(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', text, re.DOTALL):
+    for found in re.finditer(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', text, re.DOTALL):  # nothing is kept of where a text could end
         mark = found.group()
         if mark in b"[{":
             depth += 1

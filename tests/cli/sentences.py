@@ -46,6 +46,8 @@ UNSAID = {  # functions whose complaints no command can bring about
     ("estimators/classifier.py", "_class_weights"): "the command gives no weights of classes",
     ("estimators/encoding.py", "encode_likelihood"): "likelihoods have names",
     ("estimators/encoding.py", "encode_mean"): "means have names",
+    ("estimators/encoding.py", "encode_prior"): "priors of the command are the default ones",
+    ("estimators/encoding.py", "encode_inference"): "inferences have names",
     ("estimators/encoding.py", "encode_kernel"): "kernels of the command come from text",
     ("estimators/entries.py", "function_name"): "the command has no functions",
     ("estimators/arguments.py", "_objective_out"): "objectives have names",

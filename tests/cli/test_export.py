@@ -84,6 +84,26 @@ def test_categories_that_read_like_gaps(call: Call, tmp_path: Path) -> None:
     assert "missing" in error(call("predict", "m.covary", "new.csv"), 3)
 
 
+def test_gaps_and_digits_in_csv_files(call: Call, tmp_path: Path) -> None:
+    """Spaces around a gap, or spaces alone, are a gap for the exported file as they are for the command."""
+    frame = pd.DataFrame({"x": np.linspace(0, 1, 24), "soil": ["clay", "sand", None] * 8, "depth": [1.0, 2.0, None, 4.0] * 6})
+    model: Any = covary.GPRegressor("Matern32().on(0) + 4.0 * Hamming().on(1) + Linear().on(2)", missing="impute", fixed="*")
+    model.fit(frame, frame["x"]).save(tmp_path / "m.covary")
+    model.export(tmp_path / "predictor.py")
+    space: dict[str, Any] = {"__name__": "predictor"}
+    exec((tmp_path / "predictor.py").read_text("utf-8"), space)
+    cells = ["NA ", '" NA "', '"NA "', '" "', '"\t"', "\u2028", "\xa0", " NA", ""]
+    rows = [f"0.5,{cell},2.0\n0.5,sand,{cell}\n" for cell in cells]
+    (tmp_path / "new.csv").write_text("x,soil,depth\n" + "".join(rows) + '0.5,"sand ", 3\n', encoding="utf-8")
+    assert call("predict", "m.covary", "new.csv", "--out", "p.csv").exit_code == 0
+    found = space["predict"](space["read_csv"](tmp_path / "new.csv"))
+    np.testing.assert_allclose(found, pd.read_csv(tmp_path / "p.csv")["mean"], rtol=1e-9)
+    (tmp_path / "new.csv").write_text("x,soil,depth\n0.5,sand,\u0661\n", encoding="utf-8")  # a digit that tables do not have
+    assert "holds text" in error(call("predict", "m.covary", "new.csv"), 3)
+    with pytest.raises(ValueError, match="which is no number"):
+        space["predict"](space["read_csv"](tmp_path / "new.csv"))
+
+
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path, fitted: Path) -> None:
     assert "ends in .py" in error(call("export", fitted / "one.covary", "predictor.txt"), 2)
     assert "the file to write: the folder 'no' does not exist" in error(call("export", fitted / "one.covary", "no/p.py"), 2)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 import covary
+from covary import files
 
 from .conftest import waves, write
 from .test_fit import error
@@ -41,6 +42,27 @@ def test_a_table(call: Call, tmp_path: Path) -> None:
     assert (by_name["name"]["type"], by_name["name"]["usable"], by_name["gap"]["missing"]) == ("categories", True, 2)
 
 
+def test_notes_in_a_model_file_are_not_believed(call: Call, tmp_path: Path, fitted: Path) -> None:
+    """Whoever wrote the note of how a model was made: it is shown as it is, and no command fails on it."""
+    write(tmp_path / "t.csv", waves())
+    for notes in (
+        {"command": ["\x1b[31m"], "data": {"a": [1]}, "versions": [5], "kernel": "\ud800", "rows": "many"},
+        {"ignored": [{}], "noise column": [], "weight column": {}, "size column": 5},
+        {"ignored": 7, "command": None},
+    ):
+        kind, page, arrays = files.read(fitted / "one.covary")
+        files.write(tmp_path / "m.covary", kind, {**page, "made": notes}, arrays)
+        for command in (
+            ["info", "m.covary"],
+            ["info", "m.covary", "--json"],
+            ["predict", "m.covary", "t.csv", "--out", "p.csv"],
+        ):
+            said = call(*command)
+            assert said.exit_code == 0, said.output
+            assert "\x1b" not in said.output
+            assert "--json" not in command or json.loads(said.stdout)
+
+
 def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"when": pd.to_datetime(["2020-01-01", "2021-05-01"]), "empty": [None, None], "n": [1, 2], "deep": [[1], [2]]}
@@ -49,11 +71,27 @@ def test_tables_of_other_kinds(call: Call, tmp_path: Path) -> None:
     found = json.loads(call("info", "t.parquet", "--json").stdout)
     assert [c["type"] for c in found["columns"]] == ["dates", "empty", "whole numbers", "text"]
     assert "2021-05-01" in call("info", "t.parquet").stdout
+    kinds = pd.DataFrame(
+        {
+            "soil": pd.Series(["sand", None, "clay"], dtype="category"),
+            "code": pd.Series([3, 1, 2], dtype="category"),
+            "long": pd.to_timedelta([1, 2, 3], "h"),
+            "fine": pd.to_datetime(["2020-01-01T00:00:00.000000001"] * 3),
+        }
+    )
+    kinds.to_parquet(tmp_path / "kinds.parquet")
+    found = json.loads(call("info", "kinds.parquet", "--json").stdout)
+    ends = {c["name"]: (c["least"], c["most"], c["missing"]) for c in found["columns"]}
+    assert ends["soil"] == ("clay", "sand", 1)
+    assert ends["code"] == (1, 3, 0)
+    assert ends["long"] == ("0 days 01:00:00", "0 days 03:00:00", 0)
+    assert call("info", "kinds.parquet").exit_code == 0
     frame[["when", "n"]].to_excel(tmp_path / "t.xlsx", index=False)  # a zip archive, and no model
     assert [c["type"] for c in json.loads(call("info", "t.xlsx", "--json").stdout)["columns"]] == ["dates", "whole numbers"]
     assert json.loads(call("info", "-", "--json", stdin=b"a,b\n1,inf\n").stdout)["columns"][1]["most"] is None
     assert call("info", "-", stdin=b"a,b\n").exit_code == 0  # a header alone is worth a look
     assert "there is no file" in error(call("info", "none.csv"), 3)
+    assert "cannot be read" in error(call("info", "a\0b.csv"), 3)
     assert "there is no file" in error(call("info", "none.covary"), 4)
     (tmp_path / "empty").mkdir()
     assert "is a folder without Parquet files" in error(call("info", tmp_path / "empty"), 3)

@@ -9,6 +9,7 @@ import re
 import resource
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -19,7 +20,9 @@ import pytest
 from covary import GPClassifier, GPRegressor, load, save
 from covary._checks import CovaryError
 from covary.distributions import Gamma, LogNormal
-from covary.files import BadFile
+from covary.estimators.entries import labels_in, labels_out
+from covary.files import BadFile, read
+from covary.inference import Laplace
 from covary.kernels import Matern52, Periodic
 from covary.means import Linear
 from covary.parameters import bounded, fixed
@@ -252,6 +255,11 @@ HOSTILE = {
     "evidence that is true": (page(evidence=True), "do not fit together"),
     "jitter that is no number": (page(jitter="nan"), "do not fit together"),
     "seconds that are no number": (page(learned__seconds="nan"), "do not fit together"),
+    "nothing learned": (page(learned={}), "do not fit together"),
+    "learned from no rows": (page(learned__levels=[]), "about the rows it was learned from"),
+    "a prior of lists": (page(priors={"kernel.variance": ["LogNormal", {"location": [0.0, 1.0]}]}), "do not fit together"),
+    "a prior beyond floats": (page(priors={"kernel.variance": ["LogNormal", {"scale": 1e308}]}), "do not fit together"),
+    "a prior of no width": (page(priors={"kernel.variance": ["LogNormal", {"scale": -1.0}]}), "about the priors"),
     "levels that are text": (page(learned__levels=["7"]), "do not fit together"),
     "an endless matrix": (page(model__kernel="Categories(1000000, rank=100000).on(0)"), "numbers; ask for at most 1,000,000"),
     "endless orders": (page(params__kernel={"kernel": "Additive(Matern52(), orders=1000000000)"}), "ask for at most 1,000,000"),
@@ -286,6 +294,13 @@ HOSTILE_CLASSES = {
     "one class": (page(classes__labels=[1]), "the classes"),
     "a class twice": (page(classes__labels=[0, 1, 1]), "the classes"),
     "labels without end": (page(classes__type="<U500000000", classes__labels=["a", "b", "c"]), "the classes"),
+    "no target": (page(targets=[]), "the names of the targets"),
+    "labels beyond floats": (
+        lambda m: m.update({"model.json": re.sub(rb'"labels": \[[^]]*]', b'"labels": [0.0, 1.0, 1e999]', m["model.json"])}),
+        "do not fit together",
+    ),
+    "text for a number of steps": (page(inference__structure__max_steps="9"), "Laplace has max_steps = '9'; expected int"),
+    "true for a tolerance": (page(inference__structure__tolerance=True), "Laplace has tolerance = True; expected float"),
     "labels of another type": (page(classes__type="<U3"), "the classes"),
     "labels that are cut": (page(classes__type="|i1", classes__labels=[0, 1, 300]), "the classes"),
     "another kind": (page(kind="GPRegressor"), "there is no argument 'class_kernels'"),
@@ -316,6 +331,54 @@ def test_hostile_classifiers_are_refused_in_one_sentence(name: str, classes: GPC
         load(path)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_large_whole_labels_come_back(tmp_path: Path) -> None:
+    labels = np.where(Y > 0, np.uint64(2**63 + 5), np.uint64(1))
+    GPClassifier("Matern52()", fixed="*").fit(X, labels).save(tmp_path / "m.covary")
+    assert load(tmp_path / "m.covary").classes_.tolist() == [1, 2**63 + 5]
+
+
+def test_steps_given_as_a_float_come_back(tmp_path: Path) -> None:
+    model = GPClassifier("Matern52()", fixed="*", inference=Laplace(max_steps=50.0, tolerance=1)).fit(X, Y > 0)  # type: ignore[arg-type]
+    model.save(tmp_path / "m.covary")
+    assert load(tmp_path / "m.covary").inference == Laplace(max_steps=50, tolerance=1)
+
+
+def most_memory(call) -> int:
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_long_texts_take_no_memory_but_their_own(plain: GPRegressor, tmp_path: Path) -> None:
+    plain.save(tmp_path / "good.covary")
+    (tmp_path / "long.covary").write_bytes(rewrite(tmp_path / "good.covary", page(note="x" * 500_000 + "\\" * 500_000)))
+    assert most_memory(lambda: read(tmp_path / "long.covary")) < 16e6
+    labels = ["x" * 5000, *map(str, range(5000))]  # in an array, every label has room for the longest
+
+    def refused() -> None:
+        with pytest.raises(CovaryError, match="does not agree with itself about the classes"):
+            labels_in({"type": "<U4", "labels": labels})
+
+    assert most_memory(refused) < 16e6
+    with pytest.raises(CovaryError, match=r"save: the longest label of a class has 5000 characters; shorten the labels\."):
+        labels_out(np.array(labels, dtype=object))
+
+
+def test_memory_that_runs_out_is_the_fault_of_the_file(
+    plain: GPRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_more(*_: object) -> None:
+        raise MemoryError
+
+    plain.save(tmp_path / "m.covary")
+    monkeypatch.setattr(GPRegressor, "_from_file", no_more)
+    with pytest.raises(BadFile, match="asks for more memory than there is"):
+        load(tmp_path / "m.covary")
 
 
 def test_a_zip_bomb_is_refused_before_it_is_opened(plain: GPRegressor, tmp_path: Path) -> None:

@@ -343,3 +343,25 @@ def test_columns_print_as_text_that_reads_back():
 @pytest.mark.parametrize(("name", "meant"), [("RBF", "SquaredExponential"), ("SE", "SquaredExponential")])
 def test_other_names_of_the_field(name: str, meant: str) -> None:
     assert repr(parse(f"2*{name}(lengthscale=3)")) == repr(parse(f"2*{meant}(lengthscale=3)"))
+
+
+def nested(text: str, levels: int, inside: str = "Matern52()") -> str:
+    for _ in range(levels):
+        inside = text.format(inside)
+    return inside
+
+
+def test_few_words_do_not_take_long_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels inside each other cost what each of them costs, or are refused before they are evaluated."""
+    x, calls = as_inputs([[0.1], [0.2]], "test"), []
+    monkeypatch.setattr(Matern52, "check", lambda *_: calls.append(1))
+    parse(nested("Normalised({})", 8)).check(x)
+    assert len(calls) == 1
+    with pytest.raises(CovaryError, match="take 1,152,921,504,606,846,976 evaluations for one covariance; nest fewer of them"):
+        parse(nested("Invariant({}, group=[[[1.0]], [[-1.0]]])", 30)).check(x)
+    parse(nested("Invariant({}, group=[[[1.0]], [[-1.0]]])", 2)).check(x)
+    with pytest.raises(CovaryError, match="11 kernels of this kind stand inside each other; nest at most 10"):
+        parse(nested("Warped({} + Warped(Matern52(), centres=[0.0, 1.0]), centres=[0.0, 1.0])", 10)).check(x)
+    with pytest.raises(CovaryError) as caught:
+        parse(f"Matern52().on('{'x' * 9000}')").check(x)
+    assert len(str(caught.value)) < 300

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,8 +12,10 @@ import pytest
 
 from covary import GPClassifier, GPRegressor, load
 from covary._checks import CovaryError
+from covary.distributions import LogNormal, Normal
 from covary.estimators.entries import functions_of
 from covary.files import BadFile, NeedsFunctions
+from covary.inference import Laplace
 from covary.kernels import BasisFunctions, Function, FunctionField, Mapped, Matern52, Spectral, VaryingLengthscale
 from covary.means import Function as MeanFunction
 from covary.means.basis import BasisMean
@@ -122,6 +125,32 @@ def test_functions_without_a_name_of_their_own_are_refused_by_save(tmp_path: Pat
         functions_of(Matern52() + BasisFunctions(OTHER_SLOPE), MeanFunction(slope))
     with pytest.raises(CovaryError, match=r"save: the kernel holds FeatureKernel, which a model file cannot hold"):
         GPRegressor(FeatureKernel(stretched_twice), fixed="*", **FAST).fit(X, Y).save(path)
+    assert not path.exists()
+
+
+class OwnPrior(LogNormal):
+    pass
+
+
+class Gamma(Normal):  # covary has another one of this name
+    pass
+
+
+class OwnLaplace(Laplace):
+    pass
+
+
+def test_classes_of_a_user_s_own_are_refused_by_save(tmp_path: Path) -> None:
+    path = tmp_path / "m.covary"
+    for prior in (OwnPrior(), Gamma(1.0), [OwnPrior()]):
+        model: Any = GPRegressor("Matern52()", priors={"kernel.lengthscale": prior}, **FAST).fit(X, Y)
+        with pytest.raises(
+            CovaryError, match=r"the prior (OwnPrior|Gamma) is a user's own class; use one of covary.distributions"
+        ):
+            model.save(path)
+    model = GPClassifier("Matern52()", inference=OwnLaplace(), fixed="*").fit(X, Y > 0)
+    with pytest.raises(CovaryError, match="the inference OwnLaplace is a user's own class; use one of"):
+        model.save(path)
     assert not path.exists()
 
 

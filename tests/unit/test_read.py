@@ -12,9 +12,11 @@ import pytest
 
 from covary._checks import CovaryError
 from covary._read import open_plain, read_array, read_arrays, read_bytes
+from covary._write import Unfit, where
 from covary.committee import spool
 from covary.committee.ledger import Ledger
 from covary.committee.sources import Parquet
+from covary.estimators.dealt import _found
 from covary.files import BadFile, load
 
 
@@ -160,3 +162,15 @@ def test_archives_that_are_not_what_was_written(how: str, tmp_path: Path) -> Non
     if how != "text":
         with pytest.raises(ValueError):
             read_arrays(path)
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "\ud800", "loop"], ids=["long", "nul", "half a pair", "loop"])
+def test_names_that_no_file_has(name: str, tmp_path: Path) -> None:
+    """Also where a model file says that its rows are there."""
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(BadFile):
+        load(tmp_path / name)
+    with pytest.raises(CovaryError, match="there is no file or folder"):
+        Parquet(tmp_path / name)
+    assert _found(name, str(tmp_path)) == name
+    assert isinstance(where(tmp_path / name), Unfit)

@@ -52,7 +52,7 @@ def _is_model(path: str) -> bool:
             return handle.read(4) == b"PK\x03\x04"
     except FileNotFoundError:
         raise BadData(f"there is no file {path!r}; check the name.") from None
-    except (OSError, ValueError):
+    except (OSError, ValueError):  # a name with a NUL among them: the table's reader says so
         return False
 
 
@@ -143,13 +143,13 @@ def _column(name: str, column: Any) -> dict[str, Any]:
     there = column.dropna()
     least = most = None
     if kind in ("text", "categories", "dates") and column.dtype.kind != "M":
-        texts = there.map(str)
+        texts = there.astype(object).map(str)  # of categories, pandas would keep their order, or that they have none
         least, most, distinct = texts.min(), texts.max(), texts.nunique()
     else:
         distinct = there.nunique()
         if len(there):
             ends: list[Any] = [there.min(), there.max()]
-            least, most = (str(v) if kind == "dates" else v.item() if hasattr(v, "item") else v for v in ends)
+            least, most = (v.item() if hasattr(v, "item") else v if isinstance(v, int | float) else str(v) for v in ends)
     return {
         "name": name,
         "type": kind,

@@ -49,7 +49,14 @@ def load_model(path: str) -> tuple[Any, dict[str, Any]]:
     with suppress(OSError, ValueError, KeyError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
         page = json.loads(archive.read(files.PAGE))
         made = {**page.get(MADE, {}), "covary": page.get("covary")} if isinstance(page.get(MADE, {}), dict) else None
-    return estimator, made or {}
+    return estimator, {name: value for name, value in (made or {}).items() if _sound(name, value)}
+
+
+def _sound(name: str, value: Any) -> bool:
+    """Whether a note is of the type that is written: names of columns are text, whoever wrote the file."""
+    if name == "ignored":
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+    return not name.endswith(" column") or value is None or isinstance(value, str)
 
 
 def versions() -> dict[str, str]:

@@ -143,7 +143,8 @@ def write_stdout(text: str) -> None:
 
 def write_json(value: Any) -> None:
     """One JSON object on stdout; what is not finite becomes null."""
-    write_stdout(json.dumps(strict(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+    text = json.dumps(strict(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    write_stdout(text.encode(errors="backslashreplace").decode())  # half a surrogate pair is escaped
 
 
 def strict(value: Any) -> Any:

@@ -208,8 +208,8 @@ def _table(chunk: Chunk, columns: list[str], *, again: bool) -> Any:
 # files and what is in them ----------------------------------------------------------------------------------------
 def _files(path: Path) -> list[str]:
     """The files, as full paths; a folder's by name."""
-    if not path.exists():
-        raise fail("Parquet", f"there is no file or folder {str(path)!r}", "check the name")
+    if not os.path.exists(path):  # pathlib's raises where a name is too long or a folder above is locked
+        raise fail("Parquet", f"there is no file or folder {str(path)[:300]!r}", "check the name")
     if not path.is_dir():
         return [str(path.resolve())]
     inside = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())

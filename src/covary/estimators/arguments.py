@@ -25,6 +25,7 @@ from covary.estimators.encoding import (
     decode_prior,
     encode,
     encode_gram,
+    encode_inference,
     encode_kernel,
     encode_likelihood,
     encode_mean,
@@ -162,7 +163,7 @@ OPTION = Entry(option, lambda record, _: simple(record))
 ENTRIES = {
     "kernel": Entry(_kernel_out, _kernel_back),
     "likelihood": _object(AbstractLikelihood, "likelihood", encode_likelihood, LIKELIHOODS),
-    "inference": _object(AbstractInference, "inference", encode, INFERENCES),
+    "inference": _object(AbstractInference, "inference", encode_inference, INFERENCES),
     "method": Entry(_method_out, _method_back),
     "objective": Entry(_objective_out, _objective_back),
     "mean": Entry(_mean_out, _mean_back),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import fail, shown
 from covary._read import open_plain
 from covary.committee.bound import CommitteeBound, CommitteeFactor
 from covary.committee.expert import Recipe, expert
@@ -155,7 +156,7 @@ def _arrival_in(
 def _found(path: str, beside: str | None) -> str:
     """Where a file or folder is now: where it was, else beside the model file under its own name."""
     moved = None if beside is None else Path(beside) / Path(path).name
-    return str(moved) if moved is not None and not Path(path).exists() and moved.exists() else path
+    return str(moved) if moved is not None and not os.path.exists(path) and os.path.exists(moved) else path
 
 
 def _unchanged(files: Sequence[str], known: np.ndarray) -> None:
@@ -165,7 +166,7 @@ def _unchanged(files: Sequence[str], known: np.ndarray) -> None:
         try:
             now = signature(file)
         except OSError as error:
-            what = f"the rows of its experts should be in {str(file)!r}, which cannot be read ({error.strerror})"
+            what = f"the rows of its experts should be in {shown(str(file), 300)}, which cannot be read ({error.strerror})"
             raise fail("load", what, "put them back, or beside the model file, or fit again") from None
         if list(now) != was:
             what = f"{str(file)!r}, which holds rows of its experts, has changed since the model was saved"

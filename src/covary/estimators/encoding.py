@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from covary import distributions, likelihoods
-from covary._checks import CovaryError, fail
+from covary._checks import CovaryError, fail, shown
 from covary._module import STATIC, Mark, Marked, Module, modules
 from covary.committee.settings import Committee
 from covary.estimators.committees import decode_committee, encode_committee
@@ -70,12 +70,16 @@ def decode(record: dict[str, Any], known: dict[str, Any], functions: Functions |
         raise fail("load", f"{str(record['type'])[:60]!r} is not known", f"expected one of {', '.join(known)}")
     kind = known[record["type"]]
     declared = {f.name: bool(f.metadata.get(STATIC)) for f in dataclasses.fields(kind)}
-    structure = {name: _structure(v, functions or {}) for name, v in record.get("structure", {}).items()}
+    types = {f.name: str(f.type) for f in dataclasses.fields(kind)}
+    structure = {name: _structure(v, functions or {}, types.get(name, "")) for name, v in record.get("structure", {}).items()}
     values: dict[str, Any] = {}
     for name, v in record["values"].items():
         values[name] = {str(k): numeric(n) for k, n in v.items()} if isinstance(v, dict) else numeric(v)
     if any(declared.get(name, True) for name in values) or not all(declared.get(name) for name in structure):
         raise fail("load", f"{record['type']} has entries it does not know", "save the model again")
+    wrong = next((name for name, v in structure.items() if not _of_type(v, types[name])), None)
+    if wrong is not None:
+        raise fail("load", f"{record['type']} has {wrong} = {shown(structure[wrong])}", f"expected {types[wrong]}")
     if every and set(declared) - {"_marks"} - set(values) - set(structure):
         raise fail("load", f"{record['type']} lacks an entry", "save the model again")
     inside = {name: v for v in values.values() if isinstance(v, dict) for name in v}
@@ -86,16 +90,27 @@ def decode(record: dict[str, Any], known: dict[str, Any], functions: Functions |
     return kind(**values, **structure)
 
 
-def _structure(value: Any, functions: Functions) -> Any:
-    """An entry of the structure: an option, or a function by its name."""
-    return function_given(value["function"], functions) if isinstance(value, dict) else simple(value)
+def _of_type(value: Any, annotation: str) -> bool:
+    """Whether an option is of a plain type that its field names; fields of other types look for themselves."""
+    allowed = annotation.split(" | ")
+    if not set(allowed) <= {"str", "bool", "int", "float", "None"}:
+        return True
+    return type(value).__name__.replace("NoneType", "None") in allowed or (type(value) is int and "float" in allowed)
+
+
+def _structure(value: Any, functions: Functions, annotation: str) -> Any:
+    """An entry of the structure: an option, or a function by its name; 50.0 where a whole number is expected is 50."""
+    if isinstance(value, dict):
+        return function_given(value["function"], functions)
+    value = simple(value)
+    return int(value) if type(value) is float and value.is_integer() and annotation.startswith("int") else value
 
 
 def encode_gram(gram: AbstractGram) -> dict[str, Any]:
     """How K is handled; inducing inputs are an array of their own."""
     if isinstance(gram, Committee):
         return encode_committee(gram, encode_gram)
-    if type(gram).__name__ not in GRAMS:
+    if GRAMS.get(type(gram).__name__) is not type(gram):
         raise fail("save", f"method is {type(gram).__name__}", "use a gram of covary's own")
     declared = dataclasses.fields(gram)  # type: ignore[arg-type]
     structure = {f.name: option(getattr(gram, f.name)) for f in declared if f.metadata.get(STATIC) and f.name not in OWN}
@@ -118,6 +133,8 @@ def encode_prior(prior: Any) -> Any:
     """A distribution, or a list of them."""
     if isinstance(prior, list | tuple):
         return [encode_prior(p) for p in prior]
+    if PRIORS.get(type(prior).__name__) is not type(prior):
+        raise fail("save", f"the prior {type(prior).__name__} is a user's own class", "use one of covary.distributions")
     return [type(prior).__name__, {f.name: number(getattr(prior, f.name)) for f in dataclasses.fields(prior)}]
 
 
@@ -126,7 +143,7 @@ def decode_prior(record: Any) -> Any:
     if len(record) == 2 and isinstance(record[0], str):
         if record[0] not in PRIORS:
             raise fail("load", f"the prior {record[0][:60]!r} is not known", f"expected one of {', '.join(PRIORS)}")
-        return PRIORS[record[0]](**{name: numeric(v) for name, v in record[1].items()})
+        return PRIORS[record[0]](**{name: float(numeric(v)) for name, v in record[1].items()})
     return [decode_prior(r) for r in record]
 
 
@@ -142,6 +159,14 @@ def encode_likelihood(likelihood: AbstractLikelihood) -> dict[str, Any]:
     if LIKELIHOODS.get(type(likelihood).__name__) is not type(likelihood):
         raise fail("save", f"the likelihood {type(likelihood).__name__} is a user's own", "use one of covary.likelihoods")
     return encode(likelihood)
+
+
+def encode_inference(inference: Any) -> dict[str, Any]:
+    """A way of inference of covary's own."""
+    if INFERENCES.get(type(inference).__name__) is not type(inference):
+        what = f"the inference {type(inference).__name__} is a user's own class"
+        raise fail("save", what, "use one of covary.inference, or pickle the model")
+    return encode(inference)
 
 
 OWN_KERNELS = {*CATALOGUE.values(), Sum, Product, Scaled, Power, Function}  # those that text stands for

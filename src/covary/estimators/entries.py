@@ -13,6 +13,7 @@ from covary._checks import CovaryError, fail
 from covary._module import Module
 
 FEW = 2**20  # bytes that the labels of classes may take beyond what they need
+MOST_LABELS = 2**26  # bytes that the labels of classes may take: a long one among many short ones asks for far more than it is
 Functions = dict[str, Callable[..., Any]]
 
 
@@ -79,14 +80,29 @@ def plain(value: Any) -> Any:
 def labels_out(classes: np.ndarray) -> dict[str, Any]:
     """The labels of classes and their type."""
     labels = [plain(c) for c in classes]
+    if _room(labels) > MOST_LABELS:
+        raise fail(
+            "save", f"the longest label of a class has {max(map(len, map(str, labels)))} characters", "shorten the labels"
+        )
     kept = classes if classes.nbytes <= FEW else np.array(labels)  # text may be declared far wider than any label is
     return {"type": kept.dtype.str, "labels": labels}
 
 
+def _room(labels: list[Any]) -> int:
+    """The bytes of labels as an array, in which every text has room for the longest one."""
+    return 4 * len(labels) * max((len(v) for v in labels if isinstance(v, str)), default=1)
+
+
 def labels_in(record: dict[str, Any]) -> np.ndarray:
     """What :func:`labels_out` wrote: a type asks for no more room than its labels do."""
-    labels = np.array([plain(v) for v in record["labels"]])
+    given = [finite(v) if isinstance(v, float) else plain(v) for v in record["labels"]]
+    agree(_room(given) <= MOST_LABELS, "the classes")
     type_ = np.dtype(str(record["type"])[:20])
+    if type_.kind in "iu" and given and all(type(v) is int for v in given):  # together, NumPy would make floats of large ones
+        agree(all(np.iinfo(type_).min <= v <= np.iinfo(type_).max for v in given), "the classes")
+        labels = np.array(given, type_)
+    else:
+        labels = np.array(given)
     agree(type_.kind in "Ubiuf" and labels.dtype.kind in "Ubiuf" and len(labels) >= 2, "the classes")
     agree((type_.kind == "U") == (labels.dtype.kind == "U"), "the classes")
     agree(len(labels) * type_.itemsize <= max(FEW, labels.nbytes), "the classes")

@@ -25,8 +25,8 @@ from covary.estimators.encoding import (
     decode_kernel,
     decode_model,
     decode_prior,
-    encode,
     encode_gram,
+    encode_inference,
     encode_model,
     encode_prior,
 )
@@ -98,7 +98,7 @@ def _fitted(estimator: Any, factor: bool | None) -> tuple[dict[str, Any], dict[s
     data, n = post.data, post.data.rows
     record: dict[str, Any] = {
         "model": encode_model(estimator.model_),
-        "inference": encode(estimator.inference_),
+        "inference": encode_inference(estimator.inference_),
         "status": post.status,
         "evidence": number(post.log_evidence),
         "jitter": number(post.factor.jitter),
@@ -212,6 +212,7 @@ def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray],
         estimator.feature_names_in_ = np.array(names, dtype=object)
     if record.get("targets") is not None:
         estimator.target_names_ = [str(v) for v in record["targets"]]
+        agree(estimator.target_names_, "the names of the targets")
     return estimator
 
 
@@ -255,7 +256,9 @@ def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.nd
     if isinstance(gram, Committee):
         gram = experts_in(record["experts"], arrays, gram, data, estimator, record.get("beside"))
     estimator.method_ = Choice(name, gram.replace(settled=None) if isinstance(gram, Committee) else gram, inference, why)
-    estimator.learned_ = learned and _learned(learned, arrays, model, data, estimator.priors_, functions, inference, gram)
+    if learned is not None:
+        learned = _learned(learned, arrays, model, data, estimator.priors_, functions, inference, gram)
+    estimator.learned_ = learned
     if isinstance(gram, Committee):
         packing = estimator.learned_ and estimator.learned_.objective.packing
         estimator.posterior_ = committee_again(gram, arrays, model, data, inference, packing, said)
@@ -399,7 +402,10 @@ def _learned(
         value, steps = results[i]
         found = (like.unpack(arrays["starts"][i]), like.unpack(arrays["stops"][i]), float(value) if value > LOWEST else -np.inf)
         restarts.append(Restart(*found, str(end), int(steps)))
-    levels = tuple(whole(v, 2**53) for v in record["levels"])
+    levels = tuple(whole(v, 2**53, 1) for v in record["levels"])
+    agree(levels, "the rows it was learned from")
+    with np.errstate(all="ignore"):
+        agree(not np.isnan(problem.priors.log_prob_and_grad(packing, model)[0]), "the priors")
     numbers = (float(numeric(record["value"])), str(record["status"]), len(history), finite(record["seconds"]))
     jitter = problem.jitter or 0.0
     own = {"thetas": arrays["expert_thetas"]} if "expert_thetas" in arrays else None

@@ -267,6 +267,11 @@ def since(dates: Any, column: dict[str, Any]) -> Any:
     return far / np.timedelta64(column["seconds"], "s")
 
 
+def digits(text: str) -> str:
+    """A text that float may read: it takes 1_000 and digits of other scripts too, which tables do not."""
+    return text if text.isascii() and "_" not in text else "no number"
+
+
 def level_text(value: Any) -> str:
     """What a category is called: text as it is, whole numbers without a point."""
     if isinstance(value, bytes):
@@ -298,7 +303,7 @@ def entry(column: dict[str, Any], value: Any) -> float:
                 kind = "date without a time zone, as in fit"
                 raise ValueError
             return float(since(when, column))
-        return float({"true": 1, "false": 0}.get(text.lower(), "no number" if "_" in text else text))
+        return float({"true": 1, "false": 0}.get(text.lower(), digits(text)))
     except ValueError:
         where = "X" if name is None else f"column {name!r}"
         raise ValueError(f"{where} holds {text[:60]!r}, which is no {kind}") from None
@@ -375,9 +380,10 @@ def read_csv(path: str) -> Any:
 
 def cells_of(texts: list[str], levels: Any) -> list[Any]:
     """The entries of a column of a CSV file: None for a gap, which no category is, and numbers where all others are."""
-    found: list[Any] = [None if text in GAPS and text not in levels else " ".join(text.split()) for text in texts]
+    cells = [" ".join(text.split()) for text in texts]
+    found: list[Any] = [None if text in GAPS and text not in levels else text for text in cells]
     try:
-        values = [None if value is None else float("" if "_" in value else value) for value in found] if levels else found
+        values = [None if value is None else float(digits(value)) for value in found] if levels else found
     except ValueError:
         return found
     return found if any(value is not None and value != value for value in values) else values

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from covary._checks import fail
+from covary._checks import fail, shown
 from covary._module import STATIC, Module, child, static
 from covary._words import counted
 from covary.data import Inputs
@@ -65,7 +65,7 @@ class Columns(AbstractKernel):
     def check(self, X: Inputs) -> None:
         names = [c for c in self.columns if isinstance(c, str)]
         if names:
-            what = f"column {names[0]!r} is asked for by name, and these inputs have none"
+            what = f"column {shown(names[0])} is asked for by name, and these inputs have none"
             raise fail("kernels.Columns", what, "give its number, counted from 0")
         if max(self.columns) >= X.columns:
             raise fail(

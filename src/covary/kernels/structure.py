@@ -22,11 +22,14 @@ from covary._module import STATIC, Module, child, static, without_marks
 from covary._precision import cast, precision
 from covary._words import counted
 from covary.data import Inputs
+from covary.kernels import tiles
 from covary.kernels.authors import traced_shape
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, Traits, marked, number, size, with_mark
 from covary.kernels.distance import DIRECT_COLUMNS, square_distance
 from covary.kernels.dot_product import Constant
 from covary.parameters import REAL, fixed, named, positive
+
+MOST_IMAGES = 10**6  # evaluations of kernels inside averages over groups inside each other, for one covariance
 
 
 def numbers(value: Any) -> Any:
@@ -164,6 +167,16 @@ def _complaint(group: Any, form: str) -> str | None:
     return None
 
 
+def _images(part: Any) -> int:
+    """How often kernels inside one are evaluated for one covariance: averages over groups inside each other multiply."""
+    if isinstance(part, tuple):
+        return sum(map(_images, part))
+    if not isinstance(part, AbstractKernel):
+        return 0
+    inner = sum(_images(getattr(part, f.name)) for f in fields(part)) or 1
+    return inner * (np.shape(part.group) or (1,))[0] ** 2 if isinstance(part, Invariant) else inner
+
+
 class Invariant(AbstractKernel):
     r"""A kernel averaged over a finite group of matrices: functions that do not notice its symmetries.
 
@@ -218,6 +231,10 @@ class Invariant(AbstractKernel):
             )
         if self.form not in ("orbit", "printed"):
             raise fail(who, f"form is {self.form!r}", 'choose "orbit" or "printed"')
+        times = _images(self)
+        if times > MOST_IMAGES and times > len(self.group) ** 2:
+            what = f"kernels of this kind inside each other take {times:,} evaluations for one covariance"
+            raise fail(who, what, f"nest fewer of them, for at most {MOST_IMAGES:,}")
         if self.form == "printed":
             check_isotropic(who, self.kernel)
         self.kernel.check(X)
@@ -496,7 +513,7 @@ class Normalised(AbstractKernel):
 
     def check(self, X: Inputs) -> None:
         self.kernel.check(X)
-        variance = np.asarray(self.kernel.diag(X))
+        variance = tiles.diag(self.kernel, X)  # looked at above: to check again on every level would take 2^depth checks
         if not (variance > 0).all():
             row = int(np.argmin(variance > 0))
             raise fail("kernels.Normalised", f"the variance is {variance[row]} at row {row}", "add a constant to the kernel")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY
+from dataclasses import KW_ONLY, fields
 from typing import Any
 
 import jax
@@ -17,6 +17,15 @@ from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.structure import evaluated, numbers, settled, written
 from covary.parameters import REAL, named, real
+
+MOST_DEPTH = 10  # warpings inside each other
+
+
+def _depth(part: Any) -> int:
+    """How many warpings stand inside each other."""
+    if isinstance(part, Module):
+        return max((_depth(getattr(part, f.name)) for f in fields(part)), default=0) + isinstance(part, Warped)  # type: ignore[arg-type]
+    return max(map(_depth, part), default=0) if isinstance(part, tuple) else 0
 
 
 class Warped(AbstractKernel):
@@ -87,6 +96,8 @@ class Warped(AbstractKernel):
         if np.shape(self.width) not in ((), (d,)) or not np.all(np.asarray(self.width) > 0):
             raise fail(who, f"width is {self.width}", "give one positive number or one per column")
         check_finite(who, "beta", np.asarray(self.beta))
+        if _depth(self) > MOST_DEPTH:  # to compile them takes twice as long for every level
+            raise fail(who, f"{_depth(self)} kernels of this kind stand inside each other", f"nest at most {MOST_DEPTH}")
         self.kernel.check(X.with_x(evaluated(self, X)))
 
     def evaluate(self, x: Any) -> Any:
