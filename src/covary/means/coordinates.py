@@ -24,7 +24,7 @@ def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     m = H.shape[1]
     precise = 16 * max(m, 4) * np.finfo(H.dtype if H.dtype.kind == "f" else np.float64).eps
-    whole = linalg.qr(np.asarray(H, np.float64), mode="r")[0][:m]
+    whole: np.ndarray = np.asarray(linalg.qr(np.asarray(H, np.float64), mode="r")[0])[:m]
     whole = whole * np.where(np.diagonal(whole) < 0, -1.0, 1.0)[: len(whole), None]
     length = np.linalg.norm(whole, axis=0)
     R, Q, kept = np.zeros((m, m)), np.zeros((len(whole), 0)), np.zeros(m, bool)
