@@ -315,7 +315,7 @@ def _check_answer(address: str, timeout: float, security: Any) -> None:
     import queue
 
     from dask import config
-    from distributed.comm import connect as call
+    from distributed.comm.core import connect as call
     from distributed.security import Security
 
     if config.get("distributed.client.security-loader", None) or not isinstance(security, Security | None):
