@@ -133,6 +133,7 @@ def killed_in_a_fit(shared: Callable[[], Shared], seed: int, who: str) -> None:
     real, calls, threads, hit = found.executor.map, [0], list[threading.Timer](), [0]
 
     def strike() -> None:
+        until(lambda: workers(found.executor), "somebody to kill")  # they may be starting again after the case before
         hit[0] += kill(workers(found.executor) if who == "workers" else family(found.executor))
 
     def watched(*arguments: Any, **more: Any) -> Any:
