@@ -257,6 +257,8 @@ HOSTILE = {
     "seconds that are no number": (page(learned__seconds="nan"), "do not fit together"),
     "nothing learned": (page(learned={}), "do not fit together"),
     "learned from no rows": (page(learned__levels=[]), "about the rows it was learned from"),
+    "learned for ages": (page(learned__seconds=1e308), "about how long it was learned"),
+    "observations beyond squares": (array("y", np.full(30, 1e308)), "about its observations"),
     "a prior of lists": (page(priors={"kernel.variance": ["LogNormal", {"location": [0.0, 1.0]}]}), "do not fit together"),
     "a prior beyond floats": (page(priors={"kernel.variance": ["LogNormal", {"scale": 1e308}]}), "do not fit together"),
     "a prior of no width": (page(priors={"kernel.variance": ["LogNormal", {"scale": -1.0}]}), "about the priors"),
@@ -294,6 +296,9 @@ HOSTILE_CLASSES = {
     "one class": (page(classes__labels=[1]), "the classes"),
     "a class twice": (page(classes__labels=[0, 1, 1]), "the classes"),
     "labels without end": (page(classes__type="<U500000000", classes__labels=["a", "b", "c"]), "the classes"),
+    "classes without rows": (array("class_count", np.zeros(3)), "the classes"),
+    "rows of other classes": (array("y", np.full(30, -1.0)), "the classes"),
+    "sites beyond squares": (array("shift", np.full((30, 3), 1e308)), "about its observations"),
     "no target": (page(targets=[]), "the names of the targets"),
     "labels beyond floats": (
         lambda m: m.update({"model.json": re.sub(rb'"labels": \[[^]]*]', b'"labels": [0.0, 1.0, 1e999]', m["model.json"])}),
@@ -331,6 +336,15 @@ def test_hostile_classifiers_are_refused_in_one_sentence(name: str, classes: GPC
         load(path)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("rows", [0.0, 1e308])
+def test_evaluations_on_no_rows_or_endless_ones(rows: float, plain: GPRegressor, tmp_path: Path) -> None:
+    plain.save(tmp_path / "good.covary")
+    shape = read(tmp_path / "good.covary")[2]["history"].shape
+    (tmp_path / "bad.covary").write_bytes(rewrite(tmp_path / "good.covary", array("history", np.full(shape, rows))))
+    with pytest.raises(BadFile, match="about the rows it was learned from"):
+        load(tmp_path / "bad.covary")
 
 
 def test_large_whole_labels_come_back(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ from covary.sites import Blocks, Diagonal, Noise, Softmax
 
 CHECKED = 5  # rows whose predictions are written down
 KEPT = 2**26  # bytes of a factor that are kept without being asked for
+LARGE = 1e150  # no number of the data is as large: its square would be infinite
 LOWEST = -np.finfo(np.float64).max
 
 
@@ -219,11 +220,13 @@ def from_file(kind: type, record: dict[str, Any], arrays: dict[str, np.ndarray],
 def _classes(estimator: Any, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     estimator.classes_, estimator.class_count_ = labels_in(record), arrays["class_count"]
     agree(estimator.class_count_.shape == estimator.classes_.shape and (estimator.class_count_ >= 0).all(), "the classes")
+    agree(0 < estimator.class_count_.sum() < LARGE, "the classes")
 
 
 def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.ndarray], functions: Functions) -> None:
     optional = {name: arrays.get(name) for name in ("noise_variance", "weight", "scatter")}
     data = Data(arrays["X"], arrays["y"], **optional)
+    agree(all(np.abs(arrays[name]).max(initial=0.0) < LARGE for name in ("y", "shift") if name in arrays), "its observations")
     model = decode_model(record["model"], functions)
     inference = decode(record["inference"], INFERENCES) if "inference" in record else Exact()  # schema 1 knew no other
     if is_classifier(estimator):
@@ -231,6 +234,7 @@ def _read_fitted(estimator: Any, record: dict[str, Any], arrays: dict[str, np.nd
         two = isinstance(likelihood, Bernoulli) and len(estimator.classes_) == 2
         several = isinstance(likelihood, SoftmaxLikelihood) and len(estimator.classes_) == likelihood.classes
         agree(two or several, "the classes")
+        agree(bool(np.isin(data.y, np.arange(len(estimator.classes_))).all()), "the classes")
     else:
         agree({"location", "scale"} <= set(arrays), "location and scale")
     model.prior.check(data.X)
@@ -403,7 +407,9 @@ def _learned(
         found = (like.unpack(arrays["starts"][i]), like.unpack(arrays["stops"][i]), float(value) if value > LOWEST else -np.inf)
         restarts.append(Restart(*found, str(end), int(steps)))
     levels = tuple(whole(v, 2**53, 1) for v in record["levels"])
-    agree(levels, "the rows it was learned from")
+    seen = arrays["history"][:, 0]
+    agree(levels and bool(((seen >= 1) & (seen <= 2**53)).all()), "the rows it was learned from")
+    agree(0 <= finite(record["seconds"]) <= 1e12, "how long it was learned")
     with np.errstate(all="ignore"):
         agree(not np.isnan(problem.priors.log_prob_and_grad(packing, model)[0]), "the priors")
     numbers = (float(numeric(record["value"])), str(record["status"]), len(history), finite(record["seconds"]))
