@@ -26,6 +26,7 @@ from covary.inference.base import AbstractInference, Solved, prior_spread, shape
 SEARCHING = 1e-6  # the tolerance within a search: the evidence is then right to its square, the gradient to as much
 CHORD = 0.3  # a factor is kept while a step with it leaves less than this share of the difference
 POWERS = 30  # steps towards the direction that leads off a saddle
+NEAR = 0.1  # the difference below which a step with the true curvature is tried, where others take its expectation
 STUCK = 1e-4  # the least difference between weights and slopes that rounding does not excuse
 
 
@@ -41,7 +42,7 @@ class Laplace(AbstractInference):
         relative to the largest slope.
     """
 
-    max_steps: int = static(300)
+    max_steps: int = static(100)
     _: KW_ONLY
     tolerance: float = static(1e-9)
 
@@ -73,27 +74,34 @@ class Laplace(AbstractInference):
     def climb(self, view: Any, bound: AbstractBound, a: Any, g: Any, best: float, memory: Any) -> tuple[Any, ...]:
         """Newton steps from weights a and latent values g: both at the end, the height, how it ended, steps, what is left."""
         gain, status, steps, level, least = np.inf, "reached max_steps", 0, 0, np.inf
-        rest, held = np.inf, None
+        rest, held, near = np.inf, None, NEAR
         spread = prior_spread(bound)
         while True:
             signed = gain < 1.0
             gradient, sites = view.sites(g, signed=signed)  # line 4
             unit = spread if bound.basis is None else view.unit(spread, sites)
-            last, rest = rest, float(np.abs(unit * (gradient - a)).max() / (1 + np.abs(unit * gradient).max()))
+            last, rest = rest, self.rest(unit, gradient, a)
             if rest < (self.tolerance if memory is None else max(self.tolerance, SEARCHING)):
                 status = "converged"
                 break
             if steps >= self.max_steps:
                 break
             steps += 1
+            if rest < near and held is not None and bound.basis is None:
+                exact = view.newton(g, gradient, held)
+                if exact is not None:
+                    new_g = bound.apply(exact)
+                    value, size = self.height(view, exact, new_g)
+                    if value >= best - 1e-12 * size and self.rest(unit, view.sites(new_g, signed=True)[0], exact) < 0.5 * rest:
+                        gain, a, g, best = value - best, exact, new_g, value
+                        continue
+                near = 0.1 * rest  # too far away still, or at the end of what digits tell
             held = held if rest < CHORD * last else None  # near the mode one factor serves several steps
             target, target_g, held = self.newton(view, bound, g, gradient, sites, signed, held)
             length = 1.0
             while length > 1e-10:
                 new_a, new_g = a + length * (target - a), g + length * (target_g - g)
-                parts = new_a * new_g
-                value = view.log_prob(new_g) - 0.5 * float(parts.sum())
-                size = 1 + len(g) + float(np.abs(parts).sum())  # of the objective, whatever the units of y
+                value, size = self.height(view, new_a, new_g)
                 if value >= best - 1e-12 * size:  # rounding excepted
                     break
                 length /= 2
@@ -102,12 +110,23 @@ class Laplace(AbstractInference):
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
             gain, a, g, best = value - best, new_a, new_g, value
-            flat = gain < 1e-13 * size and rest > 0.95 * least
+            flat = gain < 1e-12 * size and rest > 0.95 * least
             level, least = level + 1 if flat else 0, min(least, rest)
             if level == 3:
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
         return a, g, best, status, steps, rest
+
+    @staticmethod
+    def rest(unit: float, gradient: Any, a: Any) -> float:
+        """By how much weights and slopes differ, per unit of f and relative to the largest slope; equal at the mode."""
+        return float(np.abs(unit * (gradient - a)).max() / (1 + np.abs(unit * gradient).max()))
+
+    @staticmethod
+    def height(view: Any, a: Any, g: Any) -> tuple[float, float]:
+        """The objective log p(y|f) − ½ aᵀg, and the size of its parts, by which rounding is measured in any units of y."""
+        parts = a * g
+        return view.log_prob(g) - 0.5 * float(parts.sum()), 1 + len(g) + float(np.abs(parts).sum())
 
     @staticmethod
     def aside(view: Any, bound: AbstractBound, sites: Any, a: Any, g: Any, best: float) -> tuple[Any, Any, float] | None:

@@ -70,6 +70,9 @@ class One:
         """W v."""
         return sites.precision * v
 
+    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: Any) -> None:
+        """The sites have the true curvature already."""
+
     def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
         """+½ Σ_ii ∂³ log p/∂f³ (algorithm 5.1, line 8, with the corrected sign)."""
         return 0.5 * factor.variance() * self.weight * self.slopes(g).third
@@ -106,6 +109,9 @@ class Many:
     def curvature(self, sites: Softmax, v: np.ndarray) -> np.ndarray:
         p = np.asarray(sites.probability)
         return self.weight * p * (v - (p * v).sum(1, keepdims=True))
+
+    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: Any) -> None:
+        """The sites have the true curvature already."""
 
     def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
         """−½ ∂ tr(Σ_i W_i)/∂f_i with W_i = diag(π) − ππᵀ and Σ_i the (C, C) posterior covariance of row i."""
@@ -159,14 +165,28 @@ class Coupled:
         """
         f = self.mean + g
         s = self.likelihood.information_slope(f, -0.5 * self.weight[:, None, None] * factor.variance())
+        u = self.true_solve(g, s, factor)
+        return u + factor.apply_W(factor.apply_K(u))
+
+    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: Any) -> np.ndarray | None:
+        """The weights (I + HK)⁻¹(Hg + ∇) of a Newton step with the true curvature, which converges quadratically."""
+        if not hasattr(factor, "K"):
+            return None
         H = -self.weight[:, None, None] * self.at(g).second
-        n, latents = f.shape
+        try:
+            return self.true_solve(g, np.einsum("nij,nj->ni", H, g) + gradient, factor).astype(g.dtype)
+        except np.linalg.LinAlgError:
+            return None
+
+    def true_solve(self, g: np.ndarray, s: np.ndarray, factor: Any) -> np.ndarray:
+        """(I + HK)⁻¹ s with H the true curvature at g."""
+        H = -self.weight[:, None, None] * self.at(g).second
+        n, latents = s.shape
         A = np.eye(n * latents)
         for i in range(latents):
             for j in range(latents):
                 A[i * n : (i + 1) * n, j * n : (j + 1) * n] += H[:, i, j, None] * factor.K[j]
-        u = np.linalg.solve(A, s.T.ravel()).reshape(latents, n).T
-        return u + factor.apply_W(factor.apply_K(u))
+        return np.linalg.solve(A, s.T.ravel()).reshape(latents, n).T
 
     def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
         return self.likelihood.coupled_pull(self.y, self.mean + g, self.weight, sm, -0.5 * factor.variance())
