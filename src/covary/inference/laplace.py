@@ -42,7 +42,7 @@ class Laplace(AbstractInference):
         relative to the largest slope.
     """
 
-    max_steps: int = static(100)
+    max_steps: int = static(300)
     _: KW_ONLY
     tolerance: float = static(1e-9)
 
