@@ -95,7 +95,10 @@ class Laplace(AbstractInference):
                     if value >= best - 1e-12 * size and self.rest(unit, view.sites(new_g, signed=True)[0], exact) < 0.5 * rest:
                         gain, a, g, best = value - best, exact, new_g, value
                         continue
-                near = 0.1 * rest  # too far away still, or at the end of what digits tell
+                    if rest < SEARCHING:  # the end of what digits tell: other steps would leave it again
+                        status = "converged"
+                        break
+                near = 0.1 * rest  # too far away still
             held = held if rest < CHORD * last else None  # near the mode one factor serves several steps
             target, target_g, held = self.newton(view, bound, g, gradient, sites, signed, held)
             length = 1.0
@@ -110,7 +113,7 @@ class Laplace(AbstractInference):
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
                 break
             gain, a, g, best = value - best, new_a, new_g, value
-            flat = gain < 1e-12 * size and rest > 0.95 * least
+            flat = gain < 1e-13 * size and rest > 0.95 * least
             level, least = level + 1 if flat else 0, min(least, rest)
             if level == 3:
                 status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
