@@ -12,7 +12,7 @@ from covary.optimise.clock import Clock
 
 LEVEL = 1e4  # the value that SciPy is told of the start: its tolerance is relative to values, ours is not
 STEEP = 100.0  # the slope beyond which a search that finds no better point has come to a jump, not to an end
-REJECTED = 1e10  # what a failed evaluation costs above the start: large enough that every line search turns back
+REJECTED = 1e2  # what a failed evaluation costs above the start: a line search turns back, and not to almost nothing
 
 
 class Joined(Exception):
