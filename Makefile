@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` and `make test`. Each sets up what it needs.
+# `make demo` and `make test` create .venv and install what they need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +6,7 @@ export JAX_PLATFORMS ?= cpu
 
 .PHONY: help demo test test-slow setup setup-dev lint bench bench-smoke docs clean
 
-help:  ## what can be made
+help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
@@ -22,7 +22,7 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 setup: $(VENV)/.installed  ## create .venv and install covary
 
-setup-dev: $(VENV)/.installed-dev  ## ... and the tools the tests need
+setup-dev: $(VENV)/.installed-dev  ## setup, and install the development tools
 
 demo: setup  ## fit and forecast Mauna Loa CO2; writes demo/
 	$(BIN)/python examples/co2_forecast.py --out demo
@@ -32,24 +32,24 @@ lint: setup-dev  ## ruff and pyright
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-test: lint bench-smoke  ## lint, every benchmark at n = 200, the whole suite
+test: lint bench-smoke  ## lint, benchmarks at n = 200, and the test suite
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu"
 
-test-slow: setup-dev  ## the tests that take long
+test-slow: setup-dev  ## slow tests
 	$(BIN)/python -m pytest -m "slow and not gpu"
 
-bench-smoke: setup-dev  ## every benchmark script at n = 200, without the peers
+bench-smoke: setup-dev  ## run every benchmark script at n = 200, without other libraries
 	$(BIN)/python -m benchmarks.run --smoke
 
-bench:  ## the benchmark tables, with the peers, in an environment of its own
+bench:  ## write the benchmark tables, with other libraries, in a separate environment
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e .
 	.venv-bench/bin/python -m benchmarks.run --out docs/benchmarks
 
-docs: setup-dev  ## the documentation as a site that opens from disk: runs its examples, checks its links; writes site/
-	$(BIN)/python docs/site/examples.py
-	$(BIN)/python docs/site/build.py --out site
+docs: setup-dev  ## run the examples in the documentation and build it into site/, offline
+	$(BIN)/python docs/run_examples.py
+	$(BIN)/sphinx-build -q -W --keep-going -b html -d $(VENV)/doctrees docs site
 
 clean:  ## remove environments and caches
 	rm -rf $(VENV) .venv-bench demo site .ruff_cache

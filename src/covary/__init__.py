@@ -1,12 +1,12 @@
-"""covary: learning from data with honest error bars.
+"""covary: Gaussian processes for regression, classification and counts, with calibrated error bars.
 
-The front door::
+Estimators::
 
     from covary import GPRegressor
     model = GPRegressor().fit(X, y)
     mean, std = model.predict(X_new, return_std=True)
 
-The trunk::
+Core API::
 
     from covary import GP, Data, Model, condition, learn
     model = learn(Model(GP("1.0 * Matern52()")), Data(X, y))
@@ -15,9 +15,10 @@ The trunk::
 
 import importlib
 
+from covary import _moved as _moved
 from covary._version import __version__ as __version__
 
-TYPE_CHECKING = False  # neither from typing nor from __future__: "python -m covary" would look for them in the current folder
+TYPE_CHECKING = False  # no import of typing or __future__: "python -m covary" would search the current folder for them first
 if TYPE_CHECKING:
     from typing import Any
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from covary.selection.objectives import log_evidence as log_evidence
     from covary.selection.objectives import log_evidence_and_grad as log_evidence_and_grad
 
-# imported when they are asked for: the command's --help need not wait for JAX, nor the trunk for scikit-learn
+# imported on first use: the command's --help does not import JAX, and the core API does not import scikit-learn
 _WHERE = {
     "GP": "model",
     "Data": "data",
@@ -110,12 +111,12 @@ def __dir__() -> list[str]:
 
 
 def enable_cache(directory: str | None = None) -> str:
-    """Keep compiled code on disk, so that a fresh process need not compile again. Sets JAX's own (global) flags.
+    """Cache compiled code on disk, so that a new process need not compile it again. Sets JAX's global flags.
 
     Parameters
     ----------
     directory
-        Where to keep it; by default ``~/.cache/covary``.
+        The cache directory; by default ``~/.cache/covary``.
     """
     import os
 

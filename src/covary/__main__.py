@@ -1,4 +1,4 @@
-"""``python -m covary``: the command."""
+"""Entry point of ``python -m covary``."""
 
 from covary.cli import main
 

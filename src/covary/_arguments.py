@@ -1,24 +1,24 @@
-"""Constructors and methods that say in one sentence which argument they do not take."""
+"""Error messages for wrong arguments of constructors and methods."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from covary._checks import WrongArguments, fail
+from covary._errors import Option, Text, phrase
 from covary._words import counted
 
-NEAR = 0.6  # similarity from which on a name is taken for a slip of the pen
+NEAR = 0.6  # similarity above which a name is treated as a misspelling
 
 
 def explained(cls: type, who: str) -> None:
-    """Let the constructor of a class name the class and the argument in place of ``__init__()``.
+    """Make the errors of a constructor refer to the class and the argument instead of ``__init__()``.
 
-    What the same argument is called elsewhere is looked up in the class's ``_elsewhere``: a name to use here, or advice.
+    The class attribute ``_elsewhere`` maps names used by other libraries to the name used here, or to advice.
     """
     plain: Any = cls.__init__
 
@@ -36,10 +36,10 @@ def explained(cls: type, who: str) -> None:
 
 
 def explained_methods(cls: type, who: Callable[[Any], str], names: Iterable[str] = ()) -> None:
-    """Let the public methods that a class defines answer wrong arguments as constructors do.
+    """Give the public methods of a class the same errors for wrong arguments as its constructor.
 
-    ``who`` is what errors call an object, ``names`` the methods (all public ones by default). What an argument is called
-    elsewhere is looked up in the class's ``_elsewhere_in``.
+    ``who`` returns the name of an object in messages; ``names`` are the methods (all public ones by default). The class
+    attribute ``_elsewhere_in`` maps the argument names of other libraries to the names used here, or to advice.
     """
     for name in [*names] or [n for n, value in vars(cls).items() if inspect.isfunction(value) and not n.startswith("_")]:
         setattr(cls, name, _explained_method(cls, vars(cls)[name], who))
@@ -71,10 +71,10 @@ def complaint(
     signature: inspect.Signature,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    elsewhere: Mapping[str, str],
+    elsewhere: Mapping[str, Text],
     method: str = "",
 ) -> Exception | None:
-    """What is wrong with the arguments of a constructor or a method; None if they fit it."""
+    """Return the error for arguments that do not fit the signature of a constructor or a method, or None if they do."""
     known = dict(list(signature.parameters.items())[1:])  # without self
     if any(p.kind is p.VAR_POSITIONAL for p in known.values()):
         return None
@@ -83,7 +83,9 @@ def complaint(
     places = [p.name for p in known.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     for name in kwargs:
         if name not in known and not others:
-            return fail(who, f"unknown argument {name!r}", _instead(name, list(known), elsewhere), WrongArguments)
+            return fail(
+                who, f"unknown argument {name!r}", _instead(name, list(known), elsewhere), WrongArguments, argument=name
+            )
     if len(args) > len(places):
         takes = f"it takes {len(places)}" + (f" ({', '.join(places)})" if places else "")
         named = [name for name in known if name not in places]
@@ -92,24 +94,27 @@ def complaint(
         return fail(who, f"{counted(len(args), 'argument')} given by position but {takes}", do, WrongArguments)
     twice = [name for name in places[: len(args)] if name in kwargs]
     if twice:
-        return fail(who, f"{twice[0]!r} is given by position and by name", "give it once", WrongArguments)
+        return fail(who, f"{twice[0]!r} is given by position and by name", "give it once", WrongArguments, argument=twice[0])
     needed = [p.name for p in known.values() if p.default is p.empty and p.name not in {*places[: len(args)], *kwargs}]
     if not needed:
         return None
     if method:
         call = "k" if method == "__call__" else method
         required = ", ".join(p.name for p in known.values() if p.default is p.empty)
-        return fail(who, f"{needed[0]!r} is missing", f"write {call}({required})", WrongArguments)
-    return fail(who, f"{needed[0]!r} is missing", f"write {who.split('.')[-1]}({needed[0]}=...)", WrongArguments)
+        return fail(who, f"{needed[0]!r} is missing", f"write {call}({required})", WrongArguments, argument=needed[0])
+    return fail(
+        who, f"{needed[0]!r} is missing", f"write {who.split('.')[-1]}({needed[0]}=...)", WrongArguments, argument=needed[0]
+    )
 
 
-def _instead(name: str, known: list[str], elsewhere: Mapping[str, str]) -> str:
-    """What to write in the place of an argument that is unknown."""
+def _instead(name: str, known: list[str], elsewhere: Mapping[str, Text]) -> Text:
+    """Return advice on what to write instead of an unknown argument."""
     meant = elsewhere.get(name, "")
-    if meant and not meant.isidentifier():
-        named = re.findall(r"\b(\w+)=", meant)
-        if not named or named[0] in known:  # advice about an argument helps only where it is taken
+    if not isinstance(meant, str) or (meant and not meant.isidentifier()):
+        named = [part.name for part in phrase(meant).parts if isinstance(part, Option)]
+        if not named or named[0] in known:  # advice about an argument is useful only if this signature has it
             return meant
+        meant = ""
     near = [meant] if meant in known else get_close_matches(name.lower(), known, 1, NEAR)
     if near:
         return f"did you mean {near[0]!r}?"

@@ -1,4 +1,4 @@
-"""Memory: what is free, what a verb would need, and a refusal with both numbers before anything is allocated."""
+"""Checks of memory: an error with the memory needed and the memory free is raised before anything is allocated."""
 
 from __future__ import annotations
 
@@ -10,27 +10,23 @@ GIB = 2**30
 
 
 def free_memory(root: Path = Path("/")) -> int:
-    """Bytes this process may still take: the least of what the machine, its control groups and its own limits leave.
+    """Return how many more bytes this process may allocate: the minimum over the machine, control groups and process limits.
 
-    The limits of a process (``ulimit -v``, ``ulimit -d``) are on addresses, of which JAX and BLAS reserve more than they
-    use: what is mapped already counts as taken.
+    psutil reports the memory of the machine and the process on every system, but not the limits of control groups, in which
+    containers and cluster jobs run. These are read here. The limits of a process (``ulimit -v``, ``ulimit -d``) apply to
+    address space, of which JAX and BLAS reserve more than they use, so memory that is already mapped counts as used.
     """
-    found = [8 * GIB if (free := _available(root)) is None else free]
+    import psutil
+
+    found = [psutil.virtual_memory().available]
     for folder in _groups(root):
         found += _left(folder, "memory.max", "memory.current", ("inactive_file", "active_file"))
         found += _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"))
-    return max(0, min([*found, *_own_limits(root)]))
-
-
-def _available(root: Path) -> int | None:
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
+    return max(0, min([*found, *_own_limits()]))
 
 
 def _groups(root: Path) -> list[Path]:
-    """The folders of the control groups that hold this process, and of those that hold them; version 2 and version 1."""
+    """Return the folders of this process's control groups and of their parents, for versions 1 and 2."""
     out = []
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
@@ -43,27 +39,28 @@ def _groups(root: Path) -> list[Path]:
 
 
 def _left(folder: Path, limit: str, used: str, cached: tuple[str, ...]) -> list[int]:
-    """What a group leaves; of files in its cache the system gives memory back when asked."""
+    """Return the free memory of a group, counting its file cache as free because the system reclaims it on demand."""
     try:
         most, now = int(_text(folder / limit)), int(_text(folder / used))
-    except ValueError:  # none, or "max"
+    except ValueError:  # no limit, or "max"
         return []
     known = dict(line.split() for line in _text(folder / "memory.stat").splitlines() if len(line.split()) == 2)
     return [most - now + sum(int(known.get(name, 0)) for name in cached)]
 
 
-def _own_limits(root: Path) -> list[int]:
-    """What the limits of this process leave of addresses and of data."""
-    try:
-        import resource
-    except ImportError:  # not on this system
+def _own_limits() -> list[int]:
+    """Return what remains of this process's limits on address space and data, which only Linux reports."""
+    import psutil
+
+    own = psutil.Process()
+    if not hasattr(own, "rlimit"):
         return []
-    sizes = dict(line.split(":", 1) for line in _text(root / "proc/self/status").splitlines() if line.startswith("Vm"))
+    taken = own.memory_info()
     out = []
-    for limit, name in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
-        most = resource.getrlimit(limit)[0]
-        if most != resource.RLIM_INFINITY:
-            out.append(most - int(sizes.get(name, "0 kB").split()[0]) * 1024)
+    for limit, used in ((psutil.RLIMIT_AS, taken.vms), (psutil.RLIMIT_DATA, taken.data)):
+        most = own.rlimit(limit)[0]
+        if most != psutil.RLIM_INFINITY:
+            out.append(most - used)
     return out
 
 
@@ -75,12 +72,12 @@ def _text(path: Path) -> str:
 
 
 def check_draws(who: str, draws: int, numbers: int) -> None:
-    """Refuse more draws, each of so many numbers, than memory holds; three copies live at a time."""
-    check_memory(who, min(3 * 8 * draws * numbers, 2**80), "ask for fewer draws at a time")
+    """Raise an error if ``draws`` of this many numbers each do not fit in memory, with three copies at a time."""
+    check_memory(who, min(3 * 8 * draws * numbers, 2**80), "use fewer draws at a time")
 
 
 def check_memory(who: str, needed: int, do: str) -> None:
-    """Refuse, with the number of GiB, what cannot fit."""
+    """Raise an error with the memory needed and free, in GiB, if the computation does not fit."""
     free = free_memory()
     if needed > free:
-        raise NotEnoughMemory(f"{who}: this needs {needed / GIB:,.1f} GiB and {free / GIB:,.1f} GiB are free; {do}.")
+        raise NotEnoughMemory(who, f"this needs {needed / GIB:,.1f} GiB and {free / GIB:,.1f} GiB are free", do)

@@ -1,47 +1,49 @@
 """Modules: frozen dataclasses that are also JAX pytrees.
 
-A subclass of :class:`Module` is turned into a frozen dataclass and registered with JAX. Array-valued fields are declared
-with the set they live in (see :mod:`covary.parameters`); other modules and tuples of modules are children; everything else
-is static structure. Construction accepts *marks* (``fixed(1.0)``, ``bounded(1.0, 0.1, 10.0)``): the field then holds the
-plain value and the mark is remembered beside it, so that formulas never meet a wrapper.
+A subclass of :class:`Module` becomes a frozen dataclass and is registered with JAX. Array-valued fields are declared with
+their domain, such as the positive numbers (see :mod:`covary.parameters`). Other modules and tuples of modules are children,
+and all other fields are static structure. Constructors accept *marks* (``fixed(1.0)``, ``bounded(1.0, 0.1, 10.0)``): the
+field then stores the plain value and the mark is stored separately, so that formulas never see a wrapper.
 
-Why not equinox: importing it costs 0.3 s of a 1 s budget; see ``docs/decisions/0001-own-module.md``.
+Equinox is not used because importing it takes 0.3 s of a 1 s budget; see ``docs/decisions/0001-own-module.md``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
 
 from covary._arguments import explained
 from covary._checks import CovaryError, check_object, fail, shown
+from covary._types import ArrayLike
 
 M = TypeVar("M", bound="Module")
+Structure = tuple[tuple[Hashable, ...], tuple[tuple[str, "Mark"], ...]]  # the static fields of a module, and its marks
 
 STATIC = "static"  # metadata key: the field is structure, not a number
 CONVERT = "convert"  # metadata key: callable applied to the value at construction
-HELD = "held"  # metadata key: a plain number is held; bounds inside which it is learned if asked for
+HELD = "held"  # metadata key: a plain number is fixed; the bounds within which it is learned if requested
 
 
-def static(default: Any = dataclasses.MISSING, *, convert: Callable[[Any], Any] | None = None) -> Any:
-    """A field that is part of the structure (hashable, compared, never differentiated)."""
+def static(default: Any = dataclasses.MISSING, *, convert: Callable[..., Any] | None = None) -> Any:
+    """Declare a field that is part of the structure (hashable, compared, never differentiated)."""
     return dataclasses.field(default=default, metadata={STATIC: True, CONVERT: convert})
 
 
 def child(default: Any = dataclasses.MISSING, *, transparent: bool = False) -> Any:
-    """A field that holds a module or a tuple of modules; ``transparent`` children add no name to parameter paths."""
-    if isinstance(default, Module):  # frozen, so one instance may serve as everyone's default
+    """Declare a field for a module or a tuple of modules; ``transparent`` children add no name to parameter paths."""
+    if isinstance(default, Module):  # frozen, so one instance can be the default of all
         return dataclasses.field(default_factory=lambda: default, metadata={"transparent": transparent})
     return dataclasses.field(default=default, metadata={"transparent": transparent})
 
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What a user said about a field beside its value: held fixed, or kept inside bounds; neither: learned."""
+    """Mark of a field: fixed, or kept within bounds. A field with neither is learned."""
 
     fixed: bool = False
     bounds: tuple[float, float] | None = None
@@ -49,9 +51,9 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True)
 class Marked:
-    """A value on its way into a module, together with its mark."""
+    """Value to be assigned to a field, together with its mark."""
 
-    value: Any
+    value: ArrayLike
     mark: Mark
 
     def __repr__(self) -> str:
@@ -61,16 +63,11 @@ class Marked:
         return f"fixed({inner})" if self.mark.fixed else inner
 
 
-def is_array(value: Any) -> bool:
-    """Whether a value is an array or an array-like tracer."""
-    return isinstance(value, np.ndarray | np.generic | jax.Array)
-
-
 @dataclass_transform(frozen_default=True)
 class Module:
-    """Base of everything that is a record of numbers and structure: kernels, means, likelihoods, recipes."""
+    """Base class of records of numbers and structure: kernels, means, likelihoods, inference methods."""
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: bool) -> None:
         super().__init_subclass__(**kwargs)
         _check_author(cls)
         dataclasses.dataclass(frozen=True, repr=False, eq=False)(cls)
@@ -82,17 +79,17 @@ class Module:
         cls._dynamic_names = dynamic  # type: ignore[attr-defined]
         cls._static_names = fixed_structure  # type: ignore[attr-defined]
 
-        def flatten_with_keys(m: Any) -> tuple[Any, Any]:
+        def flatten_with_keys(m: Module) -> tuple[tuple[tuple[Hashable, Any], ...], Structure]:
             keyed = tuple((jax.tree_util.GetAttrKey(name), getattr(m, name)) for name in dynamic)
-            return keyed, (tuple(getattr(m, name) for name in fixed_structure), m._marks)
+            return keyed, (tuple(getattr(m, name) for name in fixed_structure), m._marks)  # type: ignore[attr-defined]
 
-        def flatten(m: Any) -> tuple[Any, Any]:
+        def flatten(m: Module) -> tuple[tuple[Any, ...], Structure]:
             return tuple(getattr(m, name) for name in dynamic), (
                 tuple(getattr(m, name) for name in fixed_structure),
-                m._marks,
+                m._marks,  # type: ignore[attr-defined]
             )
 
-        def unflatten(aux: Any, children: Any) -> Any:
+        def unflatten(aux: Structure, children: Iterable) -> Module:
             m = object.__new__(cls)
             for name, value in zip(dynamic, children, strict=True):
                 object.__setattr__(m, name, value)
@@ -105,7 +102,7 @@ class Module:
 
     @classmethod
     def _named(cls) -> str:
-        """The class as errors call it: ``kernels.Matern52``, or the plain name of a user's own."""
+        """Return the name of the class in errors: ``kernels.Matern52``, or the plain name of a user-defined class."""
         rooms = cls.__module__.split(".")
         return f"{rooms[1]}.{cls.__name__}" if rooms[0] == "covary" and len(rooms) > 2 else cls.__name__
 
@@ -115,8 +112,8 @@ class Module:
             object.__setattr__(self, f.name, self._taken(f, getattr(self, f.name), marks))
         self._remember(marks)
 
-    def _taken(self, f: dataclasses.Field[Any], value: Any, marks: dict[str, Mark]) -> Any:
-        """The plain value of a field; what was said beside it is entered in ``marks``."""
+    def _taken(self, f: dataclasses.Field, value: Any, marks: dict[str, Mark]) -> Any:
+        """Return the plain value of a field, after adding its mark, if any, to ``marks``."""
         check_object(self._named(), f.name, value)
         if isinstance(value, Marked):
             marks[f.name], value = value.mark, value.value
@@ -139,7 +136,7 @@ class Module:
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, CovaryError) and "set" not in f.metadata:
                 raise
-            do = "give a number or an array of numbers" if "set" in f.metadata else "give what its documentation says"
+            do = "give a number or an array of numbers" if "set" in f.metadata else "give a value its documentation allows"
             raise fail(self._named(), f"{f.name} is {shown(value)}", do) from None
 
     def _remember(self, marks: dict[str, Mark]) -> None:
@@ -147,7 +144,7 @@ class Module:
         object.__setattr__(self, "_marks", tuple(some))
 
     def replace(self: M, **changes: Any) -> M:
-        """A copy with some fields replaced (marks are kept unless the new value brings its own)."""
+        """Return a copy with some fields replaced. Marks are kept unless the new value has one."""
         marks = dict(self._marks)  # type: ignore[attr-defined]
         copy = object.__new__(type(self))
         for f in dataclasses.fields(self):  # type: ignore[arg-type]
@@ -157,7 +154,7 @@ class Module:
         return copy
 
     def with_mark(self: M, name: str, mark: Mark | None) -> M:
-        """A copy whose field ``name`` carries ``mark`` (None removes it)."""
+        """Return a copy in which the field ``name`` has this mark; None removes it."""
         marks = dict(self._marks)  # type: ignore[attr-defined]
         marks.pop(name, None)
         if mark is not None and mark != Mark():
@@ -167,7 +164,7 @@ class Module:
         return copy
 
     def mark_of(self, name: str) -> Mark:
-        """The mark of a field; an empty one where none was given."""
+        """Return the mark of a field, an empty one if none was given."""
         return dict(self._marks).get(name, Mark())  # type: ignore[attr-defined]
 
     def __eq__(self, other: object) -> bool:
@@ -187,25 +184,25 @@ class Module:
         return f"{type(self).__name__}({inside})"
 
 
-def _unchanging(module: Any, name: str, value: Any) -> None:
+def _unchanging(module: Module, name: str, value: object) -> None:
     do = f"write replace({name}=...), which gives a copy"
     raise dataclasses.FrozenInstanceError(f"{module._named()}: {name} cannot be assigned; {do}.")
 
 
 def _check_author(cls: type) -> None:
-    """What a class of a user's own declares: fields without an annotation get one, a constructor is refused."""
+    """Check a user-defined class: add missing annotations to its fields, and raise an error if it has a constructor."""
     own = vars(cls)
     if "__init__" in own:
-        what = "the class defines __init__, and modules are records that nothing is assigned to later"
+        what = "the class defines __init__, but a module is a frozen dataclass"
         raise fail(cls.__name__, what, "declare its numbers as fields instead, such as lengthscale: Any = positive(1.0)")
-    told = own.get("__annotations__", {})
-    bare = [name for name, value in own.items() if isinstance(value, dataclasses.Field) and name not in told]
+    declared = own.get("__annotations__", {})
+    bare = [name for name, value in own.items() if isinstance(value, dataclasses.Field) and name not in declared]
     if bare:
-        cls.__annotations__ = {**told, **dict.fromkeys(bare, Any)}
+        cls.__annotations__ = {**declared, **dict.fromkeys(bare, Any)}
 
 
-def modules(tree: Any) -> Iterator[Module]:
-    """A module and every one inside it."""
+def modules(tree: Module | tuple) -> Iterator[Module]:
+    """Yield a module and all modules inside it."""
     if isinstance(tree, Module):
         yield tree
         tree = tuple(getattr(tree, f.name) for f in dataclasses.fields(tree))  # type: ignore[arg-type]
@@ -215,7 +212,7 @@ def modules(tree: Any) -> Iterator[Module]:
 
 
 def without_marks(tree: M) -> M:
-    """The same tree with every mark removed, so that marks never cause a recompilation."""
+    """Return a copy of a tree without marks, so that marks never cause a recompilation."""
     if isinstance(tree, Module):
         copy = object.__new__(type(tree))
         for f in dataclasses.fields(tree):  # type: ignore[arg-type]
@@ -226,3 +223,16 @@ def without_marks(tree: M) -> M:
     if isinstance(tree, tuple):
         return tuple(without_marks(item) for item in tree)  # type: ignore[return-value]
     return tree
+
+
+class Numbers:
+    """Declared type of a module's parameters: ``lengthscale: Numbers = positive(1.0)``.
+
+    Reading one gives an array. It may be set to anything array-like, to ``fixed(...)`` or to ``bounded(...)``.
+    """
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: Module, owner: type[Module]) -> np.ndarray: ...
+
+        def __set__(self, instance: Module, value: ArrayLike | Marked) -> None: ...

@@ -1,4 +1,4 @@
-"""Names that a module does not have, and what to write instead."""
+"""Errors for names that a module does not have, with what to write instead."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ IMPORTING = ("importlib._bootstrap", "_frozen_importlib")
 
 
 def missing(module: str, name: str, hint: str = "") -> Exception:
-    """The error for a name that a module lacks, to be raised by its ``__getattr__``.
+    """Return the error for a name that a module does not have, to be raised by its ``__getattr__``.
 
-    ``from module import name`` replaces every AttributeError by a sentence of its own, without the hint; an ImportError passes.
+    ``from module import name`` replaces any AttributeError with a message that lacks the hint, but passes an ImportError on.
     """
     imported = hint and sys._getframe(2).f_globals.get("__name__") in IMPORTING
     kind = ImportError if imported else AttributeError

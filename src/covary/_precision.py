@@ -1,4 +1,4 @@
-"""The precision scope: every verb computes in the precision of its data, whatever JAX's global flag says."""
+"""Scoped precision: every function computes in the precision of its data, independently of JAX's global flag."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 
 @contextmanager
 def precision(dtype: Any) -> Iterator[None]:
-    """Compute in 64 bit (or not) inside the block only; the flag is local to the thread and put back at the end."""
+    """Enable or disable 64-bit computation inside the block. The flag is local to the thread and restored at the end."""
     with jax.enable_x64(np.dtype(dtype).itemsize == 8):
         yield
 
 
 def cast(tree: Any, dtype: Any) -> Any:
-    """The same tree with every floating array in ``dtype``; tracers and NumPy arrays alike."""
+    """Return a copy of a tree with every floating-point array, traced or not, converted to ``dtype``."""
 
     def convert(leaf: Any) -> Any:
         if isinstance(leaf, jax.Array):
@@ -27,3 +28,8 @@ def cast(tree: Any, dtype: Any) -> Any:
         return array.astype(dtype) if np.issubdtype(array.dtype, np.floating) else array
 
     return jax.tree_util.tree_map(convert, tree)
+
+
+def traced(*trees: Any) -> bool:
+    """Return whether any leaf of these trees is a JAX tracer."""
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree_util.tree_leaves(trees))

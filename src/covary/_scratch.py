@@ -1,8 +1,8 @@
-"""Temporary folders that go with the process that made them, however it ends.
+"""Temporary folders that are removed when the process that created them ends, however it ends.
 
-A small shell waits at the other end of a pipe and removes the folder once nobody holds the pipe any more: the system closes it
-when the process has ended, whether by itself, by a signal or by ``kill -9``. So no signal handler is needed. Where the shell
-was killed as well, the next process that makes such a folder removes it.
+A small shell waits on a pipe and removes the folder when the pipe is closed. The system closes it when the process ends,
+whether normally, by a signal or by ``kill -9``, so no signal handler is needed. If the shell was killed as well, the next
+process that creates a folder with the same prefix removes it.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ WAIT = 'trap "" HUP INT TERM; read -r _; rm -rf -- "$1"'
 
 
 class Scratch:
-    """A folder that only this user can read, below the system's folder for temporary files.
+    """Folder inside the system's temporary folder that only this user can read.
 
     Parameters
     ----------
     prefix
-        What its name begins with; this process's number follows.
+        The beginning of its name, which is followed by the process ID.
 
     Examples
     --------
@@ -46,12 +46,12 @@ class Scratch:
         try:
             self.path = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")).resolve()
         except OSError as error:
-            what = f"no temporary folder can be made ({error.strerror or error})"
-            raise fail("fit", what, "set TMPDIR to a folder that you may write to, with space left") from None
+            what = f"cannot create a temporary folder ({error.strerror or error})"
+            raise fail("fit", what, "set TMPDIR to a writable folder with enough space") from None
         lock = os.open(self.path, os.O_RDONLY)
-        with contextlib.suppress(OSError):  # a disk without locks
+        with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(lock, fcntl.LOCK_SH)
-        end, self.lifeline = os.pipe()  # the folder stays as long as somebody has the second end
+        end, self.lifeline = os.pipe()  # the folder remains as long as some process has the second end open
         shell = None
         with contextlib.suppress(OSError):
             command = ["/bin/sh", "-c", WAIT, "covary", str(self.path)]
@@ -61,12 +61,12 @@ class Scratch:
         self._close = weakref.finalize(self, _remove, self.path, (lock, self.lifeline), shell, os.getpid())
 
     def close(self) -> None:
-        """Remove it now."""
+        """Remove the folder now."""
         self._close()
 
 
 def _remove(path: Path, held: tuple[int, ...], shell: subprocess.Popen[bytes] | None, owner: int) -> None:
-    mine = os.getpid() == owner  # a forked copy of this process lets go, and removes nothing
+    mine = os.getpid() == owner  # a forked copy of this process closes its handles and removes nothing
     if mine:
         shutil.rmtree(path, ignore_errors=True)
     for handle in held:
@@ -78,7 +78,7 @@ def _remove(path: Path, held: tuple[int, ...], shell: subprocess.Popen[bytes] | 
 
 
 def _sweep(prefix: str) -> None:
-    """Remove folders of this name whose process has ended."""
+    """Remove folders with this prefix whose process has ended."""
     pattern = re.compile(re.escape(prefix) + r"(\d+)-\w+")
     for path in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
         found = pattern.fullmatch(path.name)
@@ -88,7 +88,7 @@ def _sweep(prefix: str) -> None:
 
 
 def _sweep_one(path: Path) -> None:
-    """Remove a folder unless somebody has it: process numbers mean nothing between containers that share a disk."""
+    """Remove a folder unless a process has it locked: process IDs are not comparable between containers that share a disk."""
     lock = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

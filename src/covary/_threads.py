@@ -1,7 +1,7 @@
-"""BLAS threads: one for small matrices, where a second only adds waiting.
+"""Limit on the number of BLAS threads: one thread for small matrices, for which more only add overhead.
 
-Two threads gain nothing below a few hundred rows, and on a busy machine (cross-validation, several notebooks) they wait
-for each other: factorising 545 rows was seen to take seconds instead of milliseconds.
+Below a few hundred rows a second thread gains nothing, and on a busy machine (cross-validation, several notebooks) the threads
+wait for each other: factorising 545 rows has taken seconds instead of milliseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _lock = threading.Lock()
 
 
 class _Alone(threading.local):
-    """Whether this thread has been asked to work alone."""
+    """Depth of nested :func:`one_thread` blocks in this thread."""
 
     depth = 0
 
@@ -29,7 +29,7 @@ _held: dict[str, Any] = {"count": 0, "limit": None}
 
 @cache
 def _controller() -> Any:
-    """The BLAS libraries of this process, looked up once (5 ms)."""
+    """Return the controller of this process's BLAS libraries, created once (5 ms)."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -37,7 +37,7 @@ def _controller() -> Any:
 
 @contextmanager
 def blas_threads(rows: int) -> Iterator[None]:
-    """Inside the block BLAS uses one thread if there are few rows; the setting before is put back at the end."""
+    """Use one BLAS thread inside the block if there are few rows, and restore the previous setting at the end."""
     if rows > FEW_ROWS:
         yield
         return
@@ -57,13 +57,13 @@ def blas_threads(rows: int) -> Iterator[None]:
 
 
 def alone() -> bool:
-    """Whether the caller works inside :func:`one_thread`."""
+    """Return whether the caller is inside a :func:`one_thread` block."""
     return _alone.depth > 0
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Inside the block BLAS and tiles use one thread, however many rows there are: for those who work side by side."""
+    """Use one thread for BLAS and tiles inside the block, for any number of rows. For code that runs in parallel workers."""
     _alone.depth += 1
     try:
         with blas_threads(1):

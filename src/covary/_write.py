@@ -1,7 +1,7 @@
-"""Files are written whole or not at all: beside the target under another name, then renamed over it.
+"""Atomic writing of files: a file is written under another name in the folder of the target, then renamed over it.
 
-A link is followed, as ordinary tools do: what it points to is replaced, and the link stays. Devices, FIFOs and open
-descriptors (``/dev/stdout``, ``/dev/fd/3``) are never replaced: where a stream makes sense they are written to.
+Symbolic links are followed: the file a link points to is replaced and the link remains. Devices, FIFOs and open descriptors
+(``/dev/stdout``, ``/dev/fd/3``) are never replaced; they are written to if a stream is allowed.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from typing import IO, Any, NamedTuple
 from covary._checks import CovaryError, fail
 
 LONGEST = 255  # bytes of a name on common file systems
-IN_MEMORY = 2**26  # bytes for a stream that are held in memory until all of them are there
-ELSEWHERE = "choose a place you may write to"
+IN_MEMORY = 2**26  # bytes for a stream that are buffered in memory until the output is complete
+ELSEWHERE = "choose a writable location"
 
 
 class NotWritten(CovaryError):
-    """A file that could not be written, where it was asked for."""
+    """Raised if a file cannot be written at the requested location."""
 
 
 class Place(NamedTuple):
-    """Where something is to be written: the file behind all links, or a stream that is there already."""
+    """Location to write to: the file that all links resolve to, or an existing stream."""
 
     target: Path
     old: os.stat_result | None = None  # of the file that will be replaced
     stream: bool = False
-    descriptor: int | None = None  # one of this process: /dev/stdout
+    descriptor: int | None = None  # an open descriptor of this process, such as /dev/stdout
 
 
 class Unfit(NamedTuple):
-    """Why nothing can be written at a place, and what to do."""
+    """Reason why nothing can be written at a location, and what to do."""
 
     what: str
     do: str
 
 
 def where(path: Any, *, stream: bool = True) -> Place | Unfit:
-    """The place a name stands for, found out without opening anything.
+    """Resolve a name to a location without opening anything.
 
     Parameters
     ----------
     path
-        The name: text, bytes or a path.
+        The name: a string, bytes or a path.
     stream
-        Whether what is written may go to a FIFO or a character device, where it cannot be read back.
+        Whether to allow a FIFO or a character device, from which the output cannot be read back.
     """
     try:
         name = os.fsdecode(path)
     except TypeError:
-        return Unfit(f"the name is of type {type(path).__name__}", "give the name of a file as text or a path")
+        return Unfit(f"the name is of type {type(path).__name__}", "give the name of a file as a string or a path")
     shown = repr(name if len(name) <= LONGEST else f"{name[:60]}...{name[-60:]}")
     if not name or "\0" in name:
-        return Unfit(f"the name {shown} {'holds a NUL character' if name else 'is empty'}", "give the name of a file")
+        return Unfit(f"the name {shown} {'contains a NUL character' if name else 'is empty'}", "give the name of a file")
     try:
         if name.endswith(os.sep) and os.path.isdir(name):
             return Unfit(f"{shown} is a folder", "give the name of a file")
@@ -76,7 +76,7 @@ def where(path: Any, *, stream: bool = True) -> Place | Unfit:
         if old is not None and stat.S_ISDIR(old.st_mode):
             return Unfit(f"{shown} is a folder", "give the name of a file")
         if old is not None and not stat.S_ISREG(old.st_mode):
-            return Unfit(f"{shown} is no file but a socket or a disk", "give the name of a file")
+            return Unfit(f"{shown} is a socket or a block device, not a file", "give the name of a file")
         if old is not None and not os.access(found, os.W_OK):
             return Unfit(f"{shown} is read-only", "allow writing to it, or write elsewhere")
         folder = _stat(found.parent)
@@ -89,20 +89,20 @@ def where(path: Any, *, stream: bool = True) -> Place | Unfit:
             return Unfit(f"{shown} cannot be written: its folder is read-only", ELSEWHERE)
     except OSError as error:
         return Unfit(f"{shown} cannot be written ({error.strerror or error})", ELSEWHERE)
-    except OverflowError:  # /dev/fd/ with a number that no descriptor has
+    except OverflowError:  # /dev/fd/ with a number too large for a descriptor
         return Unfit(f"{shown} cannot be written (no such descriptor)", ELSEWHERE)
     except UnicodeEncodeError:
-        return Unfit(f"the name {shown} holds a character that names of files cannot have", "give the name of a file")
+        return Unfit(f"the name {shown} contains a character not allowed in file names", "give the name of a file")
     return Place(found, old)
 
 
 @contextmanager
 def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterator[IO[bytes]]:
-    """A binary file to write to, which takes the place of ``path`` only when the block ends without an error.
+    """Open a binary file for writing that replaces ``path`` only when the block ends without an error.
 
-    A reader, or whoever comes after a crash, sees the old file or the new one and never a part of one. Until then the new
-    one has no wider permissions than it will have in the end. What a killed writer of this machine left behind is removed
-    by the next one. With ``stream``, FIFOs and devices are written to once all is ready.
+    A reader sees the old file or the new one, never a part, even after a crash. While it is written, the new file never has
+    wider permissions than in the end. Files left behind by a killed writer on this machine are removed by the next writer.
+    With ``stream``, FIFOs and devices are written to once the output is complete.
     """
     place = where(path, stream=stream)
     if isinstance(place, Unfit):
@@ -118,7 +118,7 @@ def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterat
 
 
 def make_folder(path: Any, who: str, *, parents: bool = True) -> Path:
-    """A folder, made (with those above it) if it is not there."""
+    """Return a folder, after creating it (with its parents) if it does not exist."""
     try:
         folder = Path(os.fsdecode(path))
         folder.mkdir(parents=parents, exist_ok=True)
@@ -127,7 +127,7 @@ def make_folder(path: Any, who: str, *, parents: bool = True) -> Path:
         raise fail(who, f"{str(path)!r} is a file", "give the name of a folder") from None
     except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise fail(who, f"the folder {str(path)!r} cannot be made ({reason})", "choose another place") from None
+        raise fail(who, f"the folder {str(path)!r} cannot be created ({reason})", "choose another location") from None
 
 
 # a file ------------------------------------------------------------------------------------------------------------
@@ -154,14 +154,14 @@ def _renamed(place: Place, who: str) -> Iterator[IO[bytes]]:
 
 
 def _made(part: Path, old: os.stat_result | None) -> IO[bytes]:
-    """A new file with the owner and the permissions of the one it will replace, or the usual ones."""
+    """Create a file with the owner and the permissions of the one it will replace, or the default ones."""
     if old is None:
         return open(part, "xb")
     handle = os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, old.st_mode & 0o700), "wb")
     with suppress(OSError, AttributeError):
         os.fchown(handle.fileno(), old.st_uid, old.st_gid)
     mode = stat.S_IMODE(old.st_mode) & 0o777
-    if os.fstat(handle.fileno()).st_gid != old.st_gid:  # another group: it may do what everybody may
+    if os.fstat(handle.fileno()).st_gid != old.st_gid:  # another group: it gets the permissions of others
         mode = (mode & 0o707) | ((mode & 0o007) << 3)
     with suppress(OSError):
         os.chmod(part, mode)
@@ -171,11 +171,11 @@ def _made(part: Path, old: os.stat_result | None) -> IO[bytes]:
 # a stream ----------------------------------------------------------------------------------------------------------
 @contextmanager
 def _streamed(place: Place) -> Iterator[IO[bytes]]:
-    """What is written is held until all of it is there, and then sent."""
+    """Buffer the output until it is complete, then write it to the stream."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as held:
         yield held  # type: ignore[misc]
         held.seek(0)
-        for known in (sys.stdout, sys.stderr):  # what was said before comes before
+        for known in (sys.stdout, sys.stderr):  # earlier output comes first
             with suppress(AttributeError, ValueError, OSError):
                 known.flush()
         source = place.target if place.descriptor is None else os.dup(place.descriptor)
@@ -184,7 +184,7 @@ def _streamed(place: Place) -> Iterator[IO[bytes]]:
 
 
 class _Patient:
-    """A raw file that is written to until every byte is taken."""
+    """Raw file whose ``write`` repeats until every byte is written."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw
@@ -198,7 +198,7 @@ class _Patient:
 
 # names -------------------------------------------------------------------------------------------------------------
 def _followed(name: str) -> tuple[Path, int | None]:
-    """The file behind all links, and the descriptor where it is an open one of this process."""
+    """Resolve all links, and return the path and, if it is an open descriptor of this process, its number."""
     while True:
         place = os.path.join(os.path.realpath(os.path.dirname(name) or "."), os.path.basename(name.rstrip(os.sep)))
         found = re.fullmatch(rf"(?:/proc/{os.getpid()}(?:/task/\d+)?|/dev)/fd/(\d+)", place)
@@ -209,12 +209,12 @@ def _followed(name: str) -> tuple[Path, int | None]:
             return Path(place), None
         try:
             name = os.path.join(os.path.dirname(place), os.readlink(place))
-        except OSError:  # no link
+        except OSError:  # not a link
             return Path(place), None
 
 
 def _flows(about: os.stat_result) -> bool:
-    """Whether it is a FIFO or a character device."""
+    """Return whether it is a FIFO or a character device."""
     return stat.S_ISFIFO(about.st_mode) or stat.S_ISCHR(about.st_mode)
 
 
@@ -226,16 +226,16 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _prefix(target: Path) -> str:
-    """How the names of parts of a file begin; a long name is cut."""
+    """Return the prefix of the names of a file's parts; a long name is replaced with its hash."""
     name = os.fsencode(target.name)
     if len(name) > LONGEST - 80:
         return f".{hashlib.sha256(name).hexdigest()[:32]}."
     return f".{target.name}."
 
 
-# who is writing ----------------------------------------------------------------------------------------------------
+# writers -----------------------------------------------------------------------------------------------------------
 def clear_parts(folder: Path, prefix: str = "") -> None:
-    """Remove parts of files left behind by writers that ran here and no longer do; other machines' are theirs."""
+    """Remove parts of files left behind by writers on this machine that have ended. Those of other machines are kept."""
     pattern = re.compile(re.escape(prefix) + r".*" + re.escape(f"{_host()}.") + r"(\d+)-(\d+)\.[0-9a-f]{8}\.part")
     with suppress(OSError):
         for name in os.listdir(folder):
@@ -247,7 +247,7 @@ def clear_parts(folder: Path, prefix: str = "") -> None:
 
 @cache
 def _host() -> str:
-    """What tells this machine, or this container with processes of its own, from others that share a disk with it."""
+    """Return an identifier of this machine or container, to distinguish its files from others' on a shared disk."""
     about = [socket.gethostname()]
     with suppress(OSError):
         about.append(os.readlink("/proc/self/ns/pid"))
@@ -257,19 +257,19 @@ def _host() -> str:
 
 
 def alive(pid: int, start: int = 0) -> bool:
-    """Whether there is a process of this number; if told when it started, whether that very one is still there."""
+    """Return whether a process with this ID exists, and is the one started at ``start`` if that is given."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except OSError:  # somebody else's process
+    except OSError:  # a process of another user
         pass
     now = _start(pid)
     return now is None or start == 0 or now == start
 
 
 def _start(pid: int) -> int | None:
-    """When a process started, in ticks since the machine did; None where that is not told."""
+    """Return the start time of a process in clock ticks since boot, or None if the system does not report it."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
@@ -277,7 +277,7 @@ def _start(pid: int) -> int | None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the renaming last through a power cut, where the system can."""
+    """Make the renaming survive a power failure, if the system supports it."""
     with suppress(OSError):
         handle: Any = os.open(folder, os.O_RDONLY)
         try:

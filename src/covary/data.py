@@ -1,45 +1,60 @@
-"""Data: inputs and what was observed there.
+"""Data: inputs and observations.
 
-Inputs are a record (:class:`Inputs`): a table ``x`` of numbers and optional integer tags per row (which output, which
-derivative, which category). Only kernels and mean functions read it.
+Inputs are a record (:class:`Inputs`): an array ``x`` of numbers and optional integer tags per row (the index of the output,
+the derivative or the category). Only kernels and mean functions read it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
 
 from covary._arguments import explained
-from covary._checks import as_numbers, check_finite, check_matrix, check_positive, check_vector, fail
+from covary._checks import as_numbers, check_finite, check_matrix, check_positive, check_vector, fail, is_traced
+from covary._errors import Option
+from covary._types import Array, ArrayLike, Parts
 from covary._words import counted
+
+Rows: TypeAlias = "Inputs | ArrayLike"
+"""Inputs as callers give them: a record or anything array-like."""
+
+
+class Held:
+    """Declared type of arrays that are annotated as NumPy's, although compiled code replaces them with JAX's."""
+
+    if TYPE_CHECKING:
+
+        def __get__(self, instance: Inputs, owner: type[Inputs]) -> np.ndarray: ...
+
+        def __set__(self, instance: Inputs, value: Array) -> None: ...
 
 
 @dataclass(frozen=True)
 class Inputs:
     """Rows of inputs: ``x`` of shape (n, d), and integer ``tags`` of shape (n,) by name."""
 
-    x: Any
-    tags: dict[str, Any] = field(default_factory=dict)
+    x: Held
+    tags: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return self.x.shape[0]
 
     @property
     def columns(self) -> int:
-        """The number of columns of x."""
+        """Number of columns of x."""
         return self.x.shape[1]
 
-    def take(self, rows: Any) -> Inputs:
-        """The rows selected by an index, a slice or a mask."""
+    def take(self, rows: Parts) -> Inputs:
+        """Return the rows selected by an index, a slice or a mask."""
         return Inputs(self.x[rows], {name: tag[rows] for name, tag in self.tags.items()})
 
-    def with_x(self, x: Any) -> Inputs:
-        """The same tags beside other numbers."""
+    def with_x(self, x: Array) -> Inputs:
+        """Return a copy with ``x`` replaced and the same tags."""
         return Inputs(x, self.tags)
 
 
@@ -50,8 +65,8 @@ jax.tree_util.register_pytree_node(
 )
 
 
-def as_inputs(value: Any, who: str = "Inputs", name: str = "X") -> Inputs:
-    """Inputs from a record, an array or a data frame, checked: finite numbers, rows and columns."""
+def as_inputs(value: Rows, who: str = "Inputs", name: str = "X") -> Inputs:
+    """Convert a record, an array or a DataFrame to inputs, after checking that it has rows and columns of finite numbers."""
     if isinstance(value, Inputs):
         x, tags = value.x, value.tags
     else:
@@ -59,16 +74,16 @@ def as_inputs(value: Any, who: str = "Inputs", name: str = "X") -> Inputs:
     x = check_matrix(who, name, x)
     checked = {}
     for tag, codes in tags.items():
-        codes = np.asarray(codes)
+        codes = codes if is_traced(codes) else np.asarray(codes)
         if codes.shape != (x.shape[0],) or not np.issubdtype(codes.dtype, np.integer):
             raise fail(who, f"the tag {tag!r} has shape {codes.shape} and type {codes.dtype}", "give one integer per row")
         checked[tag] = codes.astype(np.int32)
-    return Inputs(np.ascontiguousarray(x), checked)
+    return Inputs(x if is_traced(x) else np.ascontiguousarray(x), checked)
 
 
 @dataclass(frozen=True)
 class Data:
-    """What was seen: inputs X, observations y, and what is known about their noise.
+    """Training data: inputs X, observations y, and known properties of their noise.
 
     Parameters
     ----------
@@ -77,12 +92,12 @@ class Data:
     y
         Observations: (n,), or (n, p) for p outputs that share one kernel and one noise.
     noise_variance
-        Known noise variance per row (n,), in the units of y squared; added to what the likelihood learns.
+        Known noise variance per row (n,), in the units of y squared, added to the variance that the likelihood learns.
     weight
-        How often each row counts (n,): a row of weight w stands for w observations at its inputs whose mean is y.
+        Weight of each row (n,): a row of weight w represents w observations at its inputs, with mean y.
     scatter
-        Their weighted sum of squared deviations from that mean (n,), summed over outputs; zero if not given. With it,
-        rows that repeat their inputs can be merged without loss under Gaussian noise: see :meth:`collapse`.
+        Weighted sum of squared deviations of these observations from their mean (n,), summed over outputs; zero by default.
+        With it, rows with equal inputs can be merged without loss under Gaussian noise: see :meth:`collapse`.
     """
 
     X: Inputs
@@ -91,13 +106,22 @@ class Data:
     weight: np.ndarray | None = None
     scatter: np.ndarray | None = None
 
-    def __init__(self, X: Any, y: Any, noise_variance: Any = None, weight: Any = None, scatter: Any = None) -> None:
+    def __init__(
+        self,
+        X: Rows,
+        y: ArrayLike,
+        noise_variance: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
+        scatter: ArrayLike | None = None,
+    ) -> None:
         inputs = as_inputs(X, "Data")
         n = inputs.rows
         y = as_numbers("Data", "y", y)
         if y.shape[:1] != (n,) or y.ndim > 2:
             raise fail(
-                "Data", f"y has shape {y.shape} but X has {counted(n, 'row')}", "give one entry (or one row) of y per row of X"
+                "Data",
+                Option("y") + f" has shape {y.shape} but " + Option("X") + f" has {counted(n, 'row')}",
+                "give one entry (or one row) of y per row of X",
             )
         y = y.astype(inputs.x.dtype)
         check_finite("Data", "y", y)
@@ -116,16 +140,28 @@ class Data:
 
     @property
     def rows(self) -> int:
-        """The number of rows."""
+        """Number of rows."""
         return self.X.rows
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision everything about these data is computed in."""
+        """The dtype of all computations with these data."""
         return np.dtype(self.X.x.dtype)
 
-    def take(self, rows: Any) -> Data:
-        """The data of some of the rows."""
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return every array by name, tags included; those that were not given are left out.
+
+        Examples
+        --------
+        >>> sorted(Data([[0.0]], [1.0], weight=[2.0]).arrays())
+        ['weight', 'x', 'y']
+        """
+        known = {"noise_variance": self.noise_variance, "weight": self.weight, "scatter": self.scatter}
+        given = {name: array for name, array in known.items() if array is not None}
+        return {"x": self.X.x, "y": self.y} | given | {f"tag {name}": self.X.tags[name] for name in sorted(self.X.tags)}
+
+    def take(self, rows: Parts) -> Data:
+        """Return the data of the selected rows."""
 
         def some(v: np.ndarray | None) -> np.ndarray | None:
             return None if v is None else v[rows]
@@ -133,7 +169,7 @@ class Data:
         return Data(self.X.take(rows), self.y[rows], some(self.noise_variance), some(self.weight), some(self.scatter))
 
     def join(self, other: Data) -> Data:
-        """These rows and then others, with the same columns, tags and outputs."""
+        """Return these rows followed by those of ``other``, which must have the same columns, tags and outputs."""
 
         def both(mine: np.ndarray | None, theirs: np.ndarray | None, missing: float) -> np.ndarray | None:
             if mine is None and theirs is None:
@@ -156,11 +192,11 @@ class Data:
         )
 
     def collapse(self) -> Data:
-        r"""The same data with rows that repeat their inputs (and known noise) merged into one of larger weight.
+        r"""Merge rows with equal inputs (and equal known noise) into one row of larger weight.
 
         A row of weight w, mean y and scatter S has :math:`\sum_j w_j \log N(y_j\mid f, v) = w \log N(y\mid f, v) - S/2v`,
-        so under Gaussian noise nothing is lost: evidence, gradients and predictions are those of all the rows (tested),
-        and the matrices are smaller and better conditioned.
+        so under Gaussian noise the evidence, its gradients and the predictions are exactly those of all the rows, and the
+        matrices are smaller and better conditioned.
 
         Examples
         --------
@@ -175,7 +211,7 @@ class Data:
         w = np.ones(self.rows) if self.weight is None else self.weight.astype(np.float64)
         weight = np.bincount(group, w, m)
         y = self.y.astype(np.float64).reshape(self.rows, -1)
-        base = y[first]  # sums of differences from the first: equal observations keep their value to the last digit
+        base = y[first]  # differences from the first row are summed, so that equal observations keep their exact value
         mean = base + np.stack([np.bincount(group, w * c, m) for c in (y - base[group]).T], 1) / weight[:, None]
         scatter = np.bincount(group, w * ((y - mean[group]) ** 2).sum(1), m)
         if self.scatter is not None:
@@ -184,9 +220,9 @@ class Data:
         return Data(self.X.take(first), mean.reshape(m, *self.y.shape[1:]).astype(self.y.dtype), known, weight, scatter)
 
     def merge(self) -> Data:
-        """The same data with rows that repeat both inputs and observation merged into one of larger weight.
+        """Merge rows with equal inputs and equal observations into one row of larger weight.
 
-        Under any likelihood a row of weight w counts w times, so nothing is lost and the matrices are smaller.
+        Under any likelihood a row of weight w counts w times, so the results do not change and the matrices are smaller.
 
         Examples
         --------
@@ -202,7 +238,7 @@ class Data:
         return Data(self.X.take(first), self.y[first], known, weight)
 
     def _equal(self, *more: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The first row of every group of equal ones (inputs, known noise, and what else is given), and each row's group."""
+        """Return the first row of each group of rows with equal inputs, known noise and ``more``, and the group of each row."""
         key = [self.X.x + 0.0, *(tag[:, None] for tag in self.X.tags.values()), *more]  # + 0.0: minus zero is zero
         if self.noise_variance is not None:
             key.append(self.noise_variance[:, None])
@@ -211,6 +247,18 @@ class Data:
         rank[np.argsort(first)] = np.arange(len(first))  # in the order of first appearance
         return np.sort(first), rank[group.ravel()]
 
+
+FIELDS = ("X", "y", "noise_variance", "weight", "scatter")
+
+
+def _from_leaves(_: None, children: tuple[Any, ...]) -> Data:
+    data = object.__new__(Data)
+    for name, value in zip(FIELDS, children, strict=True):
+        object.__setattr__(data, name, value)
+    return data
+
+
+jax.tree_util.register_pytree_node(Data, lambda data: (tuple(getattr(data, name) for name in FIELDS), None), _from_leaves)
 
 explained(Inputs, "Inputs")
 explained(Data, "Data")

@@ -1,39 +1,38 @@
-"""The few densities used as priors: log density, its slope, samples, all in closed form.
+"""Densities used as priors: log density, its derivative and samples, in closed form.
 
 Each is a density of the parameter itself, in the user's units. Learning maximises over the unconstrained coordinate (the
-logarithm of a positive parameter), where the density carries its Jacobian; :mod:`covary.selection.priors` adds it.
+logarithm of a positive parameter), whose density includes the Jacobian; :mod:`covary.selection.priors` adds it.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
 
 import numpy as np
 from scipy import special
 
+from covary._checks import namespace
 from covary._module import Module, static
-
-Float = float
+from covary._types import Array
 
 
 class AbstractDistribution(Module):
-    """A density on the real line or on the positive half."""
+    """Density on the real line or on the positive half-line. ``log_prob`` may be traced by JAX."""
 
-    def log_prob(self, x: Any) -> Any:
-        """The log density at x, elementwise."""
+    def log_prob(self, x: Array) -> Array:
+        """Return the log density at x, elementwise."""
         raise NotImplementedError
 
-    def slope(self, x: Any) -> Any:
-        """The derivative of the log density at x, elementwise."""
+    def slope(self, x: Array) -> Array:
+        """Return the derivative of the log density at x, elementwise."""
         raise NotImplementedError
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Any:
-        """Draws of the given shape."""
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
+        """Draw samples of the given shape."""
         raise NotImplementedError
 
     def scaled(self, factor: float) -> AbstractDistribution:
-        """The density of ``factor`` times the variable (used to carry priors between units)."""
+        """Return the density of ``factor`` times the variable, as for a change of units."""
         raise NotImplementedError
 
 
@@ -44,13 +43,13 @@ class Normal(AbstractDistribution):
     _: KW_ONLY
     std: float = static(1.0)
 
-    def log_prob(self, x: Any) -> Any:
+    def log_prob(self, x: Array) -> Array:
         return -0.5 * ((x - self.mean) / self.std) ** 2 - np.log(self.std) - 0.5 * np.log(2 * np.pi)
 
-    def slope(self, x: Any) -> Any:
+    def slope(self, x: Array) -> Array:
         return -(x - self.mean) / self.std**2
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return rng.normal(self.mean, self.std, shape)
 
     def scaled(self, factor: float) -> Normal:
@@ -64,14 +63,15 @@ class LogNormal(AbstractDistribution):
     _: KW_ONLY
     scale: float = static(1.0)
 
-    def log_prob(self, x: Any) -> Any:
-        z = (np.log(x) - self.location) / self.scale
-        return -0.5 * z**2 - np.log(self.scale * x) - 0.5 * np.log(2 * np.pi)
+    def log_prob(self, x: Array) -> Array:
+        log = namespace(x).log
+        z = (log(x) - self.location) / self.scale
+        return -0.5 * z**2 - log(self.scale * x) - 0.5 * np.log(2 * np.pi)
 
-    def slope(self, x: Any) -> Any:
+    def slope(self, x: Array) -> Array:
         return -((np.log(x) - self.location) / self.scale**2 + 1) / x
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.exp(rng.normal(self.location, self.scale, shape))
 
     def scaled(self, factor: float) -> LogNormal:
@@ -90,14 +90,14 @@ class Gamma(AbstractDistribution):
     _: KW_ONLY
     shape: float = static(2.0)
 
-    def log_prob(self, x: Any) -> Any:
+    def log_prob(self, x: Array) -> Array:
         k, rate = self.shape / 2, self.shape / (2 * self.mean)
-        return k * np.log(rate) - special.gammaln(k) + (k - 1) * np.log(x) - rate * x
+        return k * np.log(rate) - special.gammaln(k) + (k - 1) * namespace(x).log(x) - rate * x
 
-    def slope(self, x: Any) -> Any:
+    def slope(self, x: Array) -> Array:
         return (self.shape / 2 - 1) / x - self.shape / (2 * self.mean)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return rng.gamma(self.shape / 2, 2 * self.mean / self.shape, shape)
 
     def scaled(self, factor: float) -> Gamma:
@@ -116,14 +116,14 @@ class InverseGamma(AbstractDistribution):
     _: KW_ONLY
     shape: float = static(2.0)
 
-    def log_prob(self, x: Any) -> Any:
+    def log_prob(self, x: Array) -> Array:
         k, scale = self.shape / 2 + 1, self.shape * self.mean / 2
-        return k * np.log(scale) - special.gammaln(k) - (k + 1) * np.log(x) - scale / x
+        return k * np.log(scale) - special.gammaln(k) - (k + 1) * namespace(x).log(x) - scale / x
 
-    def slope(self, x: Any) -> Any:
+    def slope(self, x: Array) -> Array:
         return -(self.shape / 2 + 2) / x + self.shape * self.mean / 2 / x**2
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return self.shape * self.mean / 2 / rng.gamma(self.shape / 2 + 1, 1.0, shape)
 
     def scaled(self, factor: float) -> InverseGamma:
@@ -135,13 +135,13 @@ class HalfCauchy(AbstractDistribution):
 
     scale: float = static(1.0)
 
-    def log_prob(self, x: Any) -> Any:
-        return np.log(2 / (np.pi * self.scale)) - np.log1p((x / self.scale) ** 2)
+    def log_prob(self, x: Array) -> Array:
+        return np.log(2 / (np.pi * self.scale)) - namespace(x).log1p((x / self.scale) ** 2)
 
-    def slope(self, x: Any) -> Any:
+    def slope(self, x: Array) -> Array:
         return -2 * x / (self.scale**2 + x**2)
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return np.abs(self.scale * rng.standard_cauchy(shape))
 
     def scaled(self, factor: float) -> HalfCauchy:
@@ -155,14 +155,15 @@ class Uniform(AbstractDistribution):
     _: KW_ONLY
     upper: float = static(1.0)
 
-    def log_prob(self, x: Any) -> Any:
-        inside = (np.asarray(x) >= self.lower) & (np.asarray(x) <= self.upper)
-        return np.where(inside, -np.log(self.upper - self.lower), -np.inf)
+    def log_prob(self, x: Array) -> Array:
+        xp = namespace(x)
+        inside = (xp.asarray(x) >= self.lower) & (xp.asarray(x) <= self.upper)
+        return xp.where(inside, -np.log(self.upper - self.lower), -np.inf)
 
-    def slope(self, x: Any) -> Any:
+    def slope(self, x: Array) -> Array:
         return np.zeros_like(np.asarray(x, dtype=np.float64))
 
-    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...] = ()) -> np.ndarray:
         return rng.uniform(self.lower, self.upper, shape)
 
     def scaled(self, factor: float) -> Uniform:

@@ -1,4 +1,4 @@
-"""Beliefs, with no data and no algorithm: a Gaussian-process prior, and a model that adds the likelihood."""
+"""The Gaussian-process prior, and the model: a prior with a likelihood. Neither depends on data or on an algorithm."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from covary.means.functions import AbstractMean, Zero
 
 
 class GP(Module):
-    r"""A Gaussian-process prior, :math:`f \sim GP(m, k)` (R&W, eq. 2.14).
+    r"""Gaussian-process prior, :math:`f \sim GP(m, k)` (R&W, eq. 2.14).
 
     Parameters
     ----------
     kernel
-        The covariance function, or its text; a tuple of kernels gives each latent function of a many-class likelihood
-        its own.
+        The covariance function, or its text. A tuple of kernels gives one to each latent function of a multi-class
+        likelihood.
     mean
         The mean function; zero by default.
     basis
@@ -47,11 +47,11 @@ class GP(Module):
 
     @property
     def kernels(self) -> tuple[AbstractKernel, ...]:
-        """The kernels of the latent functions: one that all share, or one each."""
+        """The kernels of the latent functions: one shared by all, or one for each."""
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
 
     def check(self, X: Inputs) -> None:
-        """Raise a sentence if kernel or mean do not fit these inputs."""
+        """Raise an error if the kernel or the mean does not fit these inputs."""
         for kernel in self.kernels:
             kernel.check(X)
         self.mean.check(X)
@@ -62,7 +62,7 @@ class GP(Module):
 
 
 class Model(Module):
-    """A prior over functions and a likelihood for what is observed of them.
+    """Prior over functions and likelihood of the observations.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Model(Module):
 
     def __post_init__(self) -> None:
         if isinstance(self.prior, AbstractKernel | str):
-            raise fail("Model", "prior is a kernel", "write Model(GP(kernel))")
+            raise fail("Model", "prior is a kernel", "write Model(GP(kernel))", argument="prior")
         Module.__post_init__(self)
 
     @property
@@ -89,3 +89,10 @@ class Model(Module):
     def mean(self) -> AbstractMean:
         """The prior's mean function."""
         return self.prior.mean
+
+
+def shaped(
+    model: Model, kernel: AbstractKernel | tuple[AbstractKernel, ...], mean: AbstractMean, likelihood: AbstractLikelihood
+) -> Model:
+    """Assemble a gradient in the form of the model."""
+    return model.replace(prior=model.prior.replace(kernel=kernel, mean=mean), likelihood=likelihood)

@@ -1,8 +1,8 @@
-"""Parameters: the set each one lives in, its path, and the unconstrained vector that optimisers see.
+"""Parameters: their domains, their paths, and the unconstrained vector that optimisers work on.
 
-A field declares its set (``lengthscale = positive(1.0)``) and stores the plain array. Freezing, bounds, tying and priors
-are given by *path*: ``kernel.lengthscale``, ``kernel.0.period``, ``likelihood.variance``. In a pattern ``*`` stands for any
-part of a name and a lone ``*`` between dots for any number of names, none included.
+A field declares its domain (``lengthscale = positive(1.0)``) and stores the plain array. Parameters are fixed, bounded, tied
+and given priors by *path*: ``kernel.lengthscale``, ``kernel.0.period``, ``likelihood.variance``. In a pattern ``*`` matches any
+part of a name, and a ``*`` alone between dots matches any number of names, including none.
 """
 
 from __future__ import annotations
@@ -11,79 +11,86 @@ import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Generic, overload
 
 import numpy as np
 from jax.core import Tracer
 from scipy.linalg import solve_triangular
 
-from covary._checks import CovaryError, as_numbers, fail, shown
-from covary._module import CONVERT, HELD, STATIC, Mark, Marked, Module
+from covary._checks import CovaryError, as_numbers, fail, is_traced, namespace, shown
+from covary._module import CONVERT, HELD, STATIC, M, Mark, Marked, Module
+from covary._types import Array, ArrayLike
 
 
 @dataclasses.dataclass(frozen=True)
 class Set:
-    """A set of numbers and the map between it and the whole real line."""
+    """Domain of a parameter, and the map between it and the real line."""
 
     name: str
     unconstrain: Callable[[np.ndarray], np.ndarray]
     constrain: Callable[[np.ndarray], np.ndarray]
     slope: Callable[[np.ndarray], np.ndarray]  # d constrain / d unconstrained, as a function of the constrained value
 
-    def __reduce__(self) -> Any:
-        return _set_by_name, (self.name,)  # sets are compared by identity, also after pickling
+    def __reduce__(self) -> tuple[Callable[[str], Set], tuple[str]]:
+        return _set_by_name, (self.name,)  # domains are compared by identity, also after pickling
 
 
 REAL = Set("real", lambda v: v, lambda u: u, lambda v: np.ones_like(v))
-POSITIVE = Set("positive", np.log, np.exp, lambda v: v)
-UNIT = Set("unit", lambda v: np.log(v / (1 - v)), lambda u: 1 / (1 + np.exp(-u)), lambda v: v * (1 - v))
+Change = Callable[[str, np.ndarray, Mark], tuple[np.ndarray, Mark]]
+
+POSITIVE = Set("positive", lambda v: namespace(v).log(v), lambda u: namespace(u).exp(u), lambda v: v)
+UNIT = Set("unit", lambda v: namespace(v).log(v / (1 - v)), lambda u: 1 / (1 + namespace(u).exp(-u)), lambda v: v * (1 - v))
 
 
 def _set_by_name(name: str) -> Set:
     return {"real": REAL, "positive": POSITIVE, "unit": UNIT}[name]
 
 
-def plain(value: Any) -> Any:
-    """The value as a NumPy float64 array; tracers pass through untouched."""
+def plain(value: ArrayLike | Marked | None) -> np.ndarray:
+    """Convert a value to a NumPy float64 array; return tracers unchanged."""
     if isinstance(value, Tracer):
-        return value
+        return value  # type: ignore[return-value]
     if value is None or isinstance(value, Module | Marked):
-        raise CovaryError(f"a number or an array of numbers is needed here, got {value!r}.")
+        raise CovaryError("parameters", f"got {value!r} for a parameter", "give a number or an array of numbers")
     return np.array(value, dtype=np.float64)
 
 
-def _declare(space: Set, default: Any, **more: Any) -> Any:
+def _declare(space: Set, default: Any, **more: tuple[float, float]) -> Any:
     return dataclasses.field(default=default, metadata={"set": space, CONVERT: plain, **more})  # type: ignore[arg-type]
 
 
 def positive(default: Any = dataclasses.MISSING, *, held: tuple[float, float] | None = None) -> Any:
-    """A field of positive numbers, learned on the log scale.
+    """Declare a field of positive numbers, learned on the log scale.
 
-    With ``held``, a plain number is held; ``learned(...)`` lets it go, between these bounds.
+    With ``held``, a plain number is fixed, and ``learned(...)`` learns it within these bounds.
     """
     return _declare(POSITIVE, default) if held is None else _declare(POSITIVE, default, **{HELD: held})
 
 
 def real(default: Any = dataclasses.MISSING) -> Any:
-    """A field of real numbers."""
+    """Declare a field of real numbers."""
     return _declare(REAL, default)
 
 
 def unit_interval(default: Any = dataclasses.MISSING) -> Any:
-    """A field of numbers strictly between 0 and 1."""
+    """Declare a field of numbers strictly between 0 and 1."""
     return _declare(UNIT, default)
 
 
 def named(space: Set) -> Any:
-    """A field holding a dictionary of numbers of one set, each a parameter under its own name."""
+    """Declare a field for a dictionary of numbers of one domain, whose keys are the names of the parameters."""
     return dataclasses.field(
         default_factory=dict,
         metadata={"set": space, CONVERT: lambda d: {k: plain(v) for k, v in sorted(dict(d).items())}},
     )
 
 
-def fixed(value: Any) -> Any:
-    """Hold a parameter at ``value``: ``Periodic(period=fixed(1.0))``. Of a kernel, hold every parameter inside.
+@overload
+def fixed(value: M) -> M: ...
+@overload
+def fixed(value: ArrayLike | Marked) -> Marked: ...
+def fixed(value: M | ArrayLike | Marked) -> M | Marked:
+    """Fix a parameter at ``value``: ``Periodic(period=fixed(1.0))``. Given a kernel, fix all parameters inside it.
 
     Examples
     --------
@@ -93,18 +100,18 @@ def fixed(value: Any) -> Any:
     """
     if isinstance(value, Module):
         return freeze(value, list(parameters(value)))
-    return Marked(value, Mark(fixed=True))
+    return Marked(value, Mark(fixed=True))  # type: ignore[arg-type]
 
 
-def bounded(value: Any, lower: float, upper: float) -> Any:
-    """Start a parameter at ``value`` and keep it inside [lower, upper] while learning."""
+def bounded(value: ArrayLike, lower: float, upper: float) -> Marked:
+    """Start a parameter at ``value`` and keep it within [lower, upper] while learning."""
     if not lower < upper:
         raise fail("parameters.bounded", f"the bounds are {lower} and {upper}", "give lower < upper")
     return Marked(value, Mark(bounds=(float(lower), float(upper))))
 
 
-def learned(value: Any) -> Any:
-    """Start a parameter at ``value`` and learn it, where a plain number would be held: ``Matern(nu=learned(2.5))``.
+def learned(value: ArrayLike) -> Marked:
+    """Start a parameter at ``value`` and learn it, if a plain number would be fixed: ``Matern(nu=learned(2.5))``.
 
     Examples
     --------
@@ -119,7 +126,7 @@ def learned(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One named array of a module: where it is, what it holds, where it may go."""
+    """Parameter of a module: its path, value, domain and mark."""
 
     path: str
     value: np.ndarray
@@ -131,20 +138,20 @@ def _join(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 
-def children(module: Module, prefix: str) -> Iterator[tuple[dataclasses.Field[Any], str, Any]]:
-    """Every field that is not structure, with the path of what is inside it and its value."""
+def children(module: Module, prefix: str) -> Iterator[tuple[dataclasses.Field, str, Any]]:
+    """Yield the fields that are not structure, each with the path prefix of its content and its value."""
     own, ordered = _layout(type(module))
     for f, transparent in ordered:
         value: Any = getattr(module, f.name)
         hidden = transparent
-        if hidden and own and isinstance(value, Module):  # a child whose names would collide keeps its own name in the path
+        if hidden and own and isinstance(value, Module):  # a child whose names would collide keeps its name in the path
             hidden = not own & set(parameters(value))
         yield f, prefix if hidden else _join(prefix, f.name), value
 
 
 @cache
-def _layout(kind: type) -> tuple[set[str], list[tuple[dataclasses.Field[Any], bool]]]:
-    """The names of a module's own parameters, and its fields that are not structure: its own before its children."""
+def _layout(kind: type) -> tuple[set[str], list[tuple[dataclasses.Field, bool]]]:
+    """Return the names of a module's direct parameters, and its fields that are not structure, direct parameters first."""
     fields = dataclasses.fields(kind)
     own = {f.name for f in fields if f.metadata.get("set") is not None}
     ordered = sorted((f for f in fields if not f.metadata.get(STATIC)), key=lambda f: f.name not in own)
@@ -152,7 +159,7 @@ def _layout(kind: type) -> tuple[set[str], list[tuple[dataclasses.Field[Any], bo
 
 
 def parameters(module: Module, prefix: str = "") -> dict[str, Parameter]:
-    """Every parameter of a module by path, in a stable order.
+    """Return all parameters of a module by path, in a stable order.
 
     Examples
     --------
@@ -177,11 +184,11 @@ def parameters(module: Module, prefix: str = "") -> dict[str, Parameter]:
     return found
 
 
-def rebuild(module: Any, change: Callable[[str, Any, Mark], tuple[Any, Mark]], prefix: str = "") -> Any:
-    """The same module with every parameter passed through ``change(path, value, mark) -> (value, mark)``."""
+def rebuild(module: M, change: Change, prefix: str = "") -> M:
+    """Return a copy of a module with ``change(path, value, mark) -> (value, mark)`` applied to every parameter."""
     copy = object.__new__(type(module))
-    marks = dict(module._marks)
-    for f in dataclasses.fields(module):
+    marks = dict(module._marks)  # type: ignore[attr-defined]
+    for f in dataclasses.fields(module):  # type: ignore[arg-type]
         object.__setattr__(copy, f.name, getattr(module, f.name))
     for f, name, value in children(module, prefix):
         if isinstance(value, dict):
@@ -208,7 +215,7 @@ def rebuild(module: Any, change: Callable[[str, Any, Mark], tuple[Any, Mark]], p
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Whether a path fits a pattern; a lone ``*`` stands for any number of names, none included."""
+    """Return whether a path matches a pattern. A ``*`` alone between dots matches any number of names, including none."""
     if pattern == path:
         return True
     if "*" not in pattern:
@@ -227,12 +234,12 @@ def matches(pattern: str, path: str) -> bool:
 
 
 def select(who: str, patterns: str | Iterable[str], paths: Iterable[str]) -> list[str]:
-    """The paths that fit any of the patterns; a pattern that fits none is an error that lists what there is."""
+    """Return the paths that match any of the patterns. A pattern without a match raises an error that lists the paths."""
     paths = list(paths)
     chosen: list[str] = []
     given = [patterns] if isinstance(patterns, str) or not isinstance(patterns, Iterable) else [*patterns]
     if not all(isinstance(pattern, str) for pattern in given):
-        raise fail(who, f"the paths of parameters are {shown(patterns)}", "give text, or a list of texts")
+        raise fail(who, f"the paths of parameters are {shown(patterns)}", "give a string or a list of strings")
     for pattern in given:
         hit = [p for p in paths if matches(pattern, p)]
         if not hit:
@@ -241,16 +248,17 @@ def select(who: str, patterns: str | Iterable[str], paths: Iterable[str]) -> lis
     return chosen
 
 
-def set_values(module: Any, values: Mapping[str, Any], *, who: str = "parameters.set_values") -> Any:
-    """A copy with parameters replaced by path; ``fixed(...)`` and ``bounded(...)`` are understood. ``who`` begins errors."""
-    known, given, values = parameters(module), values, {}
-    for pattern, value in given.items():
-        values |= dict.fromkeys(select(who, pattern, known), value)
+def set_values(module: M, values: Mapping[str, ArrayLike | Marked], *, who: str = "parameters.set_values") -> M:
+    """Return a copy with parameters replaced by path, by values, ``fixed(...)`` or ``bounded(...)``. ``who`` begins errors."""
+    known = parameters(module)
+    chosen: dict[str, ArrayLike | Marked] = {}
+    for pattern, value in values.items():
+        chosen |= dict.fromkeys(select(who, pattern, known), value)
 
-    def change(path: str, value: Any, mark: Mark) -> tuple[Any, Mark]:
-        if path not in values:
+    def change(path: str, value: np.ndarray, mark: Mark) -> tuple[np.ndarray, Mark]:
+        if path not in chosen:
             return value, mark
-        new = values[path]
+        new = chosen[path]
         if isinstance(new, Marked):
             new, mark = new.value, new.mark
         try:
@@ -261,14 +269,14 @@ def set_values(module: Any, values: Mapping[str, Any], *, who: str = "parameters
     return rebuild(module, change)
 
 
-def freeze(module: Any, patterns: str | Iterable[str], *, who: str = "parameters.freeze") -> Any:
-    """A copy in which the parameters that fit the patterns are held at their values. ``who`` begins errors."""
+def freeze(module: M, patterns: str | Iterable[str], *, who: str = "parameters.freeze") -> M:
+    """Return a copy in which the parameters that match the patterns are fixed at their values. ``who`` begins errors."""
     chosen = set(select(who, patterns, parameters(module)))
     return rebuild(module, lambda p, v, m: (v, dataclasses.replace(m, fixed=True) if p in chosen else m))
 
 
-def bound(module: Any, bounds: Mapping[str, tuple[float, float]], *, who: str = "parameters.bound") -> Any:
-    """A copy in which parameters are kept inside bounds given by path. ``who`` begins errors."""
+def bound(module: M, bounds: Mapping[str, tuple[float, float]], *, who: str = "parameters.bound") -> M:
+    """Return a copy in which parameters have bounds, given by path. ``who`` begins errors."""
     paths = parameters(module)
     box: dict[str, tuple[float, float]] = {}
     if not isinstance(bounds, Mapping):
@@ -286,7 +294,7 @@ def bound(module: Any, bounds: Mapping[str, tuple[float, float]], *, who: str = 
 
 @dataclasses.dataclass(frozen=True)
 class Slot:
-    """A stretch of the free vector: the parameters that share it, their set and its place."""
+    """Slice of the vector of free parameters: the parameters that share it, their domain and its position."""
 
     paths: tuple[str, ...]
     space: Set
@@ -298,31 +306,31 @@ class Slot:
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """Coordinates of real parameters that act together: their values, one path after the other, are ``matrix @ u``."""
+    """Joint coordinates u of several real parameters: their values, concatenated over the paths, are ``matrix @ u``."""
 
     paths: tuple[str, ...]
     matrix: np.ndarray  # (k, k), upper triangular
 
 
-class Packing:
-    """The free parameters of a model as one unconstrained vector, and gradients brought back onto it.
+class Packing(Generic[M]):
+    """Map between the free parameters of a model and one unconstrained vector, for values and gradients.
 
     Parameters
     ----------
     model
-        The model whose free parameters are packed; those marked fixed stay out.
+        The model whose free parameters are packed. Those marked fixed are left out.
     tie
-        Groups of patterns; the parameters of a group share one value (the first one's start).
+        Groups of patterns. The parameters of a group share one value, which starts at that of the first.
     scale
-        The natural scale of real parameters by path; the vector holds them divided by it.
+        The natural scale of real parameters by path. The vector contains them divided by it.
     frame
-        Coordinates for some of them together, in the place of their scales. They must be free and untied; one with bounds has
-        nothing but its scale in its row.
+        Joint coordinates of some of the parameters, used instead of their scales. These parameters must be free and not tied;
+        the row of a parameter with bounds must be zero except for its scale.
     """
 
     def __init__(
         self,
-        model: Any,
+        model: M,
         *,
         tie: Sequence[Sequence[str]] = (),
         scale: Mapping[str, float] | None = None,
@@ -367,61 +375,64 @@ class Packing:
         if frame is not None:
             self.units[self._framed] = np.diagonal(frame.matrix)
 
-    def like(self, model: Any, *, tie: Sequence[Sequence[str]] = ()) -> Packing:
-        """The packing of another model with the same parameters, in the same coordinates."""
+    def like(self, model: M, *, tie: Sequence[Sequence[str]] = ()) -> Packing[M]:
+        """Return the packing of another model with the same parameters, in the same coordinates."""
         return Packing(model, tie=tie, scale=self.scale, frame=self.frame)
 
-    def outward(self, u: np.ndarray) -> np.ndarray:
-        """From coordinates to parameters on their unconstrained scale; a matrix column by column."""
+    def outward(self, u: Array) -> np.ndarray:
+        """Convert coordinates to parameters on their unconstrained scale, column by column for a matrix."""
         out = (u.T * self.units).T
-        if self._framed is not None:
-            out[self._framed] = self.frame.matrix @ u[self._framed]  # type: ignore[union-attr]
-        return out
+        if self.frame is not None:
+            framed = self.frame.matrix @ u[self._framed]
+            if is_traced(out):
+                return out.at[self._framed].set(framed)  # type: ignore[union-attr]  # a tracer
+            out[self._framed] = framed
+        return out  # type: ignore[return-value]  # a tracer where u is one
 
     def inward(self, free: np.ndarray) -> np.ndarray:
-        """The coordinates of parameters on their unconstrained scale."""
+        """Convert parameters on their unconstrained scale to coordinates."""
         out = free / self.units
         if self._framed is not None:
             out[self._framed] = solve_triangular(self.frame.matrix, free[self._framed])  # type: ignore[union-attr]
         return out
 
     def onto(self, slope: np.ndarray) -> np.ndarray:
-        """A gradient over parameters on their unconstrained scale, as one over the coordinates."""
+        """Convert a gradient over parameters on their unconstrained scale to one over the coordinates."""
         out = slope * self.units
         if self._framed is not None:
             out[self._framed] = self.frame.matrix.T @ slope[self._framed]  # type: ignore[union-attr]
         return out
 
     def names(self) -> list[str]:
-        """A name per entry of the vector: the path, with an index where the parameter is an array."""
+        """Return a name for each entry of the vector: the path, with an index if the parameter is an array."""
         out = []
         for s in self.slots:
             many = s.stop - s.start > 1 or s.shape != ()
             out += [f"{s.paths[0]}[{i}]" if many else s.paths[0] for i in range(s.stop - s.start)]
         return out
 
-    def pack(self, model: Any) -> np.ndarray:
-        """The unconstrained vector of a model with the same structure."""
+    def pack(self, model: Module) -> np.ndarray:
+        """Return the unconstrained vector of a model with the same structure."""
         found = parameters(model)
         theta = np.empty(self.size)
         for s in self.slots:
             value = np.asarray(found[s.paths[0]].value, dtype=np.float64)
             if s.space is POSITIVE and np.any(value <= 0):
-                raise fail("learn", f"{s.paths[0]} starts at {value}", "start it above zero, or hold it with fixed(...)")
+                raise fail("learn", f"{s.paths[0]} starts at {value}", "start it above zero, or fix it with fixed(...)")
             theta[s.start : s.stop] = s.space.unconstrain(value).ravel()
         return self.inward(theta)
 
-    def unpack(self, theta: np.ndarray) -> Any:
-        """The model at an unconstrained vector."""
+    def unpack(self, theta: Array) -> M:
+        """Return the model at an unconstrained vector, which may be a JAX tracer."""
         values = {}
-        free = self.outward(np.asarray(theta, dtype=np.float64))
+        free = self.outward(theta if is_traced(theta) else np.asarray(theta, dtype=np.float64))
         for s in self.slots:
             value = s.space.constrain(free[s.start : s.stop]).reshape(s.shape)
             values |= dict.fromkeys(s.paths, value)
         return rebuild(self.model, lambda p, v, m: (values.get(p, v), m))
 
-    def pull(self, model: Any, gradient: Any) -> np.ndarray:
-        """The gradient over the vector, from a gradient of the model's shape at ``model``."""
+    def pull(self, model: Module, gradient: Module) -> np.ndarray:
+        """Return the gradient over the vector, given the gradient at ``model`` as a module of the same structure."""
         here, slopes = parameters(model), parameters(gradient)
         out = np.zeros(self.size)
         for s in self.slots:
@@ -431,7 +442,7 @@ class Packing:
         return self.onto(out)
 
     def box(self) -> tuple[np.ndarray, np.ndarray]:
-        """The bounds users gave, in unconstrained coordinates; infinite where none was given."""
+        """Return the user's bounds in unconstrained coordinates, infinite for parameters without bounds."""
         lower, upper = np.full(self.size, -np.inf), np.full(self.size, np.inf)
         for s in self.slots:
             if s.bounds is not None:

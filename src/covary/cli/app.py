@@ -1,9 +1,9 @@
-"""The command line itself: commands, options, help. The work is done in the files beside this one."""
+"""Commands, options and help texts of the command line; the other modules of this package do the work."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -14,16 +14,16 @@ EPILOG = """
 [bold]A first example[/bold] (any CSV with a header line will do):
 
 [cyan]covary info houses.csv[/cyan]
-    what is in the table
+    shows the columns of the table
 [cyan]covary fit houses.csv --target price[/cyan]
-    learns from every other column and writes houses.covary
+    fits a model to all other columns and writes houses.covary
 [cyan]covary predict houses.covary new.csv --out predictions.csv[/cyan]
-    mean, std, lower and upper for every row; of classes, the class and the probability of each
+    mean, std, lower and upper for every row; for classes, the class and the probability of each
 [cyan]covary report houses.covary[/cyan]
-    one HTML page: how good it is, whether to trust it, what each input does
+    one HTML page: accuracy, warnings and the effect of each input
 
-The target may be a number, a class (yes/no, names) or a count (0, 1, 2, ...): fit finds out, and says so.
-No data at hand? [cyan]covary demo[/cyan] forecasts atmospheric CO2; [cyan]covary datasets[/cyan] lists tables to try.
+The target may be a number, a class (yes/no, names) or a count (0, 1, 2, ...): fit detects the type and reports it.
+No data yet? [cyan]covary demo[/cyan] forecasts atmospheric CO2; [cyan]covary datasets[/cyan] lists tables to try.
 
 [bold]Exit codes[/bold]
 """
@@ -31,7 +31,7 @@ EPILOG += "\n".join(f"{code:>5}  {words}" for code, words in CODES.items())
 
 app = typer.Typer(
     name="covary",
-    help="Learning from data with honest error bars: Gaussian processes for tables; they predict numbers, classes and counts.",
+    help="Gaussian processes for tables: predict numbers, classes and counts with error bars.",
     epilog=EPILOG,
     add_completion=True,
     no_args_is_help=True,
@@ -52,142 +52,44 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     del version
 
 
 @app.command(epilog="Example: [cyan]covary fit houses.csv --target price --ignore id,street --out price.covary[/cyan]")
-def fit(
-    data: o.Data,
-    target: o.Target,
-    inputs: o.Inputs = None,
-    ignore: o.Ignore = None,
-    noise_column: o.NoiseColumn = None,
-    weight_column: o.WeightColumn = None,
-    size_column: o.SizeColumn = None,
-    categories: o.Categories = None,
-    missing: o.Missing = o.MissingChoice.refuse,
-    drop_missing: o.DropMissing = False,
-    likelihood: o.Likelihood = o.LikelihoodChoice.auto,
-    inference: o.Inference = o.InferenceChoice.auto,
-    link: o.Link = None,
-    method: o.Method = o.MethodChoice.auto,
-    objective: o.Objective = o.ObjectiveChoice.evidence,
-    experts: o.Experts = None,
-    rule: o.Rule = None,
-    partition: o.Partition = None,
-    learning: o.Learning = None,
-    nearest: o.Nearest = None,
-    scheduler: o.Scheduler = None,
-    workers: o.Workers = None,
-    folder: o.Folder = None,
-    kernel: o.Kernel = None,
-    seasonality: o.Seasonality = None,
-    restarts: o.Restarts = None,
-    seed: o.Seed = 0,
-    max_time: o.MaxTime = None,
-    checkpoint: o.Checkpoint = None,
-    out: o.ModelOut = None,
-    predictions: o.Predictions = None,
-    report: o.Report = None,
-    config: o.Config = None,
-    save_config: o.SaveConfig = None,
-    error_bars: o.ErrorBars = o.ErrorBarsChoice.auto,
-    as_json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
-    """Learn from a table and write a model file.
+@o.taking(o.FitSettings)
+def fit(settings: o.FitSettings) -> None:
+    """Fit a model to a table and write a model file.
 
-    Every column but the target is an input unless --inputs or --ignore say
+    All columns except the target are inputs, unless --inputs or --ignore say
     otherwise; inputs are numbers, true/false, dates (2024-12-31) or categories
-    (text). Rows without a target are not learned from. The target may also be a
-    class (text, true/false, or two different whole numbers such as 0 and 1): the
-    model then gives the probability of every class. Small whole numbers from 0 up
-    are taken for counts. What the target is taken for is said, and --likelihood
-    takes it for something else.
+    (text). Rows without a target are not used for training. The target may also
+    be a class (text, true/false, or two different whole numbers such as 0 and
+    1): the model then predicts the probability of every class. Small whole
+    numbers from 0 up are treated as counts. The output shows the detected type
+    of the target; --likelihood overrides it.
     """
-    with door(debug) as run:
-        from covary.cli.crew import Crew
+    with door(settings.debug) as run:
         from covary.cli.fit import run_fit
-        from covary.cli.targets import Asked
 
-        run_fit(
-            run,
-            data,
-            target=target,
-            out=out,
-            inputs=inputs or [],
-            ignore=ignore or [],
-            asked=Asked(likelihood.value, inference.value, None if link is None else link.value, method.value, objective.value),
-            kernel=kernel,
-            noise_column=noise_column,
-            weight_column=weight_column,
-            size_column=size_column,
-            drop_missing=drop_missing,
-            error_bars=error_bars.asked,
-            seed=seed,
-            max_time=max_time,
-            checkpoint=checkpoint,
-            restarts=restarts,
-            as_json=as_json,
-            quiet=quiet,
-            missing=missing.value,
-            categories=categories or [],
-            seasonality=seasonality or [],
-            predictions=predictions,
-            report=report,
-            save_config=save_config,
-            config=config,
-            crew=Crew(
-                experts, rule and rule.value, partition, learning and learning.value, nearest, scheduler, workers, folder
-            ),
-        )
+        run_fit(run, settings)
 
 
 @app.command(epilog="Example: [cyan]covary predict houses.covary new.csv --keep id --out predictions.parquet[/cyan]")
-def predict(
-    model: o.ModelFile,
-    data: o.Data,
-    level: o.Level = 0.95,
-    latent: o.Latent = False,
-    size_column: o.NewSizes = None,
-    drop_missing: o.DropMissing = False,
-    keep: o.Keep = None,
-    keep_all: o.KeepAll = False,
-    scheduler: o.Scheduler = None,
-    workers: o.Workers = None,
-    out: o.TableOut = None,
-    as_json: o.Json = False,
-    quiet: o.Quiet = False,
-    debug: o.Debug = False,
-) -> None:
-    """Predict every row of a table: mean, std, lower, upper; of classes, the class and the probability of each.
+@o.taking(o.PredictSettings)
+def predict(settings: o.PredictSettings) -> None:
+    """Predict every row of a table: mean, std, lower, upper; for classes, the class and the probability of each.
 
-    Columns are matched by name; others are ignored. If the table also holds the target, scores are printed on stderr.
-    From Parquet to Parquet (--out FILE.parquet) tables of any size go through, row group by row group.
+    Columns are matched by name; others are ignored. If the table also contains
+    the target, scores are printed on stderr. From Parquet to Parquet (--out
+    FILE.parquet) tables of any size are predicted, row group by row group.
     """
-    with door(debug) as run:
-        from covary.cli.crew import Crew
+    with door(settings.debug) as run:
         from covary.cli.predict import run_predict
 
-        run_predict(
-            run,
-            model,
-            data,
-            out=out,
-            level=level,
-            latent=latent,
-            size_column=size_column,
-            keep=keep or [],
-            keep_all=keep_all,
-            drop_missing=drop_missing,
-            as_json=as_json,
-            quiet=quiet,
-            crew=Crew(scheduler=scheduler, workers=workers),
-        )
+        run_predict(run, settings)
 
 
 @app.command(epilog="Example: [cyan]covary report houses.covary --data test.csv --out houses.html[/cyan]")
@@ -200,9 +102,9 @@ def report(
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Write the report of a model: one HTML page that needs nothing else.
+    """Write the report of a model: one self-contained HTML page.
 
-    What was fitted and how good it is, whether to trust it, what each input does.
+    It describes and assesses the fit, with checks, warnings and the effect of each input.
     """
     with door(debug) as run:
         from covary.cli.report import run_report
@@ -212,7 +114,7 @@ def report(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write to.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Output folder.")] = Path("demo"),
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
@@ -222,7 +124,7 @@ def demo(
     """
     with door(debug) as run:
         from covary.cli.demo import run_demo
-        from covary.cli.fitting import enable_cache
+        from covary.cli.workers import enable_cache
 
         enable_cache()
         paths = run_demo(out, say=_nothing if quiet else print, quiet=quiet)
@@ -232,7 +134,7 @@ def demo(
             print(f"         covary predict {paths[3]} {paths[2]} --out {out / 'check.csv'}")
 
 
-def _nothing(_: Any) -> None:
+def _nothing(_: str) -> None:
     pass
 
 
@@ -245,10 +147,10 @@ def info(
     ] = None,
     error_bars: o.FileErrorBars = o.ErrorBarsChoice.auto,
     as_json: o.Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=o.OUTPUT, help="Show no progress.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=o.OUTPUT, help="Do not show progress.")] = False,
     debug: o.Debug = False,
 ) -> None:
-    """Tell what a model file or a table holds; with neither, versions, devices, memory and cache."""
+    """Describe a model file or a table; without a file, versions, devices, memory and cache."""
     with door(debug):
         from covary.cli.info import run_info
 
@@ -271,19 +173,21 @@ def datasets(
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Table to write; its suffix names the format, - is CSV on stdout."),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="Table to write; the suffix determines the format; - is CSV on stdout."
+        ),
     ] = None,
-    rows: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many rows, of those that are generated.")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of those that are generated.")] = None,
+    rows: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of rows of a generated data set.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="Seed of a generated data set.")] = None,
     as_json: o.Json = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", rich_help_panel=o.OUTPUT, help="Do not say what was written.")
+        bool, typer.Option("--quiet", "-q", rich_help_panel=o.OUTPUT, help="Do not report the file written.")
     ] = False,
     debug: o.Debug = False,
 ) -> None:
-    """List the data sets that come with covary, tell about one, or write one to a file.
+    """List the data sets that come with covary, describe one, or write one to a file.
 
-    A few measured sets (with origin and licence) and the toy problems of the books, which are generated.
+    A few measured data sets (with source and licence) and toy problems from textbooks, which are generated.
     """
     with door(debug) as run:
         from covary.cli.datasets import run_datasets
@@ -297,14 +201,14 @@ def datasets(
 def export(
     model: o.ModelFile,
     out: Annotated[str, typer.Argument(metavar="FILE", help="Python file to write, .py.")],
-    std: Annotated[bool, typer.Option("--std/--no-std", help="With error bars (the file is then larger).")] = True,
+    std: Annotated[bool, typer.Option("--std/--no-std", help="Include error bars (a larger file).")] = True,
     as_json: o.Json = False,
     quiet: o.Quiet = False,
     debug: o.Debug = False,
 ) -> None:
-    """Write a model as one Python file that needs NumPy only and predicts the same.
+    """Write a model as one Python file that needs NumPy only and gives the same predictions.
 
-    The file has predict(X, return_std=True) (classes: predict_proba) and is a command of its own: python FILE new.csv
+    The file has predict(X, return_std=True) (classes: predict_proba) and is itself a command: python FILE new.csv
     """
     with door(debug) as run:
         from covary.cli.export import run_export

@@ -1,7 +1,7 @@
 """``covary demo``: forecast atmospheric CO2 twenty years ahead, with error bars.
 
 The kernel is the one of Rasmussen & Williams (2006), section 5.4.3: a smooth trend, a yearly season that may drift,
-medium-term wiggles, and correlated noise. Only the period, one year, is given; everything else is learned.
+medium-term irregularities, and correlated noise. The period is fixed at one year; everything else is learned.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from covary.cli.facts import spoken
 from covary.cli.output import new_folder, table_bytes, write_bytes
 from covary.cli.progress import bar, learning
+from covary.cli.shown import in_words
 
 KERNEL = (
     "2500.0 * SquaredExponential(lengthscale=50.0)"
@@ -28,10 +28,11 @@ AHEAD = 20  # years
 
 
 def run_demo(out: Path, *, say: Callable[[str], Any] = print, quiet: bool = False) -> list[Path]:
-    """Fit, forecast, and write co2.csv, co2.covary, predictions.csv and forecast.png; the paths of what was written."""
+    """Fit, forecast, and write co2.csv, co2.covary, predictions.csv and forecast.png; return their paths."""
     import pandas as pd
 
-    from covary.cli.model_file import save_model, versions
+    from covary._version import versions
+    from covary.cli.output import save_model
     from covary.datasets import load_co2
     from covary.estimators.regressor import GPRegressor
 
@@ -43,10 +44,10 @@ def run_demo(out: Path, *, say: Callable[[str], Any] = print, quiet: bool = Fals
         with learning(shown):
             model.fit(co2[["decimal_year"]], co2["co2_ppm"])
         model.target_names_ = ["co2_ppm"]
-        shown.stage("finding error bars")
-        summary = spoken(model.summary())
+        shown.stage("computing error bars")
+        summary = in_words(model.summary())
     say(str(summary))
-    say(f"\nlearned from {len(co2)} months in {time.perf_counter() - began:.1f} s")
+    say(f"\nfitted to {len(co2)} months in {time.perf_counter() - began:.1f} s")
 
     last = float(co2["decimal_year"].iloc[-1])
     future = pd.DataFrame({"decimal_year": np.arange(last, last + AHEAD + 1 / 24, 1 / 12).round(4)})
@@ -69,7 +70,7 @@ def run_demo(out: Path, *, say: Callable[[str], Any] = print, quiet: bool = Fals
 
 
 def picture(model: Any, last: float) -> bytes:
-    """The record, the forecast, and a close look at where one becomes the other, as PNG."""
+    """Return a PNG of the record and the forecast, with an enlarged view of the transition."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

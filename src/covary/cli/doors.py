@@ -1,4 +1,4 @@
-"""How a command ends: one sentence on stderr and an exit code, a traceback only with ``--debug``."""
+"""Errors and exit codes of commands: one message on stderr, and a traceback only with ``--debug``."""
 
 from __future__ import annotations
 
@@ -10,61 +10,48 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from types import FrameType
+from typing import NoReturn
 
 import typer
 
-from covary._checks import CovaryError, NotEnoughMemory, NotPositiveDefinite
-from covary._write import NotWritten
-from covary.cli.words import complaint
+from covary._errors import CovaryError
 
 OK, INTERNAL, USAGE, DATA, MODEL, NUMERICAL, MEMORY, INTERRUPTED, ENDED = 0, 1, 2, 3, 4, 5, 6, 130, 143
 
 CODES = {
-    OK: "all went well",
+    OK: "success",
     INTERNAL: "an error inside covary (run again with --debug)",
-    USAGE: "wrong usage: an option, a kernel, a name of a file to write",
-    DATA: "bad data: the table cannot be read or used",
-    MODEL: "bad model file: it cannot be read or used",
+    USAGE: "usage error: an option, a kernel, the name of an output file",
+    DATA: "data error: the table cannot be read or used",
+    MODEL: "model file error: it cannot be read or used",
     NUMERICAL: "the computation failed",
     MEMORY: "not enough memory",
     INTERRUPTED: "interrupted (Ctrl-C)",
-    ENDED: "ended by SIGTERM (129: by SIGHUP)",
+    ENDED: "terminated by SIGTERM (129: by SIGHUP)",
 }
 
 
 class Failure(CovaryError):
-    """An error of the command: one sentence, and the code to end with."""
+    """Error of the command: a message and an exit code."""
 
     code = INTERNAL
 
 
 class BadUsage(Failure):
-    """What was asked for does not make sense."""
+    """Error in the options."""
 
     code = USAGE
 
 
-class BadData(Failure):
-    """The table cannot be read or used."""
-
-    code = DATA
-
-
 class BadModel(Failure):
-    """The model file cannot be read or used."""
+    """Error in a model file."""
 
     code = MODEL
 
 
-class NoAnswer(Failure):
-    """The computation did not end with finite numbers."""
-
-    code = NUMERICAL
-
-
 class Ended(SystemExit):
-    """A signal asks the command to end: temporary files are removed on the way out."""
+    """Exit after a signal; temporary files are removed first."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -72,19 +59,19 @@ class Ended(SystemExit):
 
 
 def end_on_signals() -> None:
-    """From now on SIGTERM and SIGHUP end the command in order, unless whoever started it has them ignored (``nohup``)."""
+    """Make SIGTERM and SIGHUP end the command cleanly, unless the parent process ignores them (``nohup``)."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _ended)
 
 
-def _ended(number: int, _: Any) -> NoReturn:
-    signal.signal(number, signal.SIG_DFL)  # the second one ends it at once
+def _ended(number: int, _: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)  # a second signal ends it immediately
     raise Ended(number)
 
 
 class Run:
-    """What one call of the command has written so far, for the sentence said when it is interrupted."""
+    """Files that a command has written so far, for the message if it is interrupted."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -92,9 +79,9 @@ class Run:
 
 @contextmanager
 def door(debug: bool) -> Iterator[Run]:
-    """Inside this block warnings are silent, and every error becomes one sentence and an exit code."""
+    """Silence warnings in a block, and turn every error into a message and an exit code."""
     run = Run()
-    for stream in (sys.stdout, sys.stderr):  # a letter the terminal does not know is no reason to stop
+    for stream in (sys.stdout, sys.stderr):  # for characters that the terminal cannot show
         with suppress(AttributeError, ValueError, OSError):
             stream.reconfigure(errors="backslashreplace" if stream is sys.stderr else "replace")  # type: ignore[union-attr]
     with warnings.catch_warnings():
@@ -106,11 +93,11 @@ def door(debug: bool) -> Iterator[Run]:
         except typer.Exit:
             raise
         except (KeyboardInterrupt, Ended) as error:
-            done = f"{' and '.join(run.written)} had been written" if run.written else "nothing was written"
+            done = f"already written: {', '.join(run.written)}" if run.written else "nothing was written"
             if isinstance(error, Ended):
-                _end(128 + error.number, f"ended by {signal.Signals(error.number).name}; {done}.", debug)
+                _end(128 + error.number, f"terminated by {signal.Signals(error.number).name}; {done}.", debug)
             _end(INTERRUPTED, f"interrupted; {done}.", debug)
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader has closed the pipe
             _give_up_stdout()
             raise typer.Exit(OK) from None
         except Exception as error:
@@ -120,40 +107,34 @@ def door(debug: bool) -> Iterator[Run]:
 
 
 def _give_up_stdout() -> None:
-    """What could not be written to stdout is not tried again at the end of the process."""
+    """Discard what could not be written to stdout, which Python would write again at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def verdict(error: BaseException) -> tuple[int, str]:
-    """The exit code and the sentence for an error, in the words of the command."""
-    text = complaint(sentence(error)) if isinstance(error, CovaryError) else sentence(error)
-    if isinstance(error, Failure):
-        return error.code, text
-    if isinstance(error, NotEnoughMemory):
-        return MEMORY, text
+    """Return the exit code and the message of an error, in terms of the command's options."""
+    if isinstance(error, CovaryError):
+        from covary.cli.rendering import code_of, message
+
+        return error.code if isinstance(error, Failure) else code_of(error), message(error)
+    text = " ".join(str(error).split())
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
         return MEMORY, "the machine ran out of memory; use fewer rows, or a machine with more."
-    if isinstance(error, NotWritten):
-        return USAGE, text
-    if isinstance(error, NotPositiveDefinite):
-        return NUMERICAL, text
-    if type(error).__name__ == "BadFile" and isinstance(error, CovaryError):
-        return MODEL, text
-    if isinstance(error, CovaryError):
-        return DATA, text
     if isinstance(error, OSError) and error.strerror:
         place = repr(str(error.filename)) if error.filename else "the output"
-        return USAGE, f"{place} cannot be used ({error.strerror}); choose a place you may write to, with space left."
+        return USAGE, f"{place} cannot be used ({error.strerror}); choose a writable location with free space."
     if type(error).__name__ == "LinAlgError":
-        return NUMERICAL, f"the linear algebra failed ({text}); look for repeated rows and columns of very different size."
+        return NUMERICAL, f"the linear algebra failed ({text}); check for duplicate rows and columns of very different scale."
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return INTERNAL, f"something went wrong inside covary ({reason[:300]}); run again with --debug and report what it says."
+    return INTERNAL, f"something went wrong inside covary ({reason[:300]}); run again with --debug and report the output."
 
 
-def sentence(error: BaseException) -> str:
-    """The message of an error on one line."""
-    return " ".join(str(error).split())
+def failed(error: CovaryError, kind: type[Failure], before: str = "") -> Failure:
+    """Return an error of the library as one with the exit code of ``kind``."""
+    from covary.cli.rendering import message
+
+    return kind(before + message(error))
 
 
 def _end(code: int, text: str, debug: bool) -> NoReturn:
@@ -164,7 +145,7 @@ def _end(code: int, text: str, debug: bool) -> NoReturn:
 
 
 def say_error(text: str) -> None:
-    """``covary: error: ...`` on stderr, in red on a terminal."""
+    """Print ``covary: error: ...`` on stderr, in red on a terminal."""
     colour = sys.stderr.isatty() and "NO_COLOR" not in os.environ
     head = "\x1b[1;31mcovary: error:\x1b[0m" if colour else "covary: error:"
     with suppress(OSError, ValueError):
@@ -173,7 +154,7 @@ def say_error(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Text without control characters, and without what the stream cannot show."""
+    """Escape control characters, and characters that stderr cannot encode."""
     text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

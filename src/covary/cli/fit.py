@@ -1,184 +1,167 @@
-"""``covary fit``: a table in, a model file and a summary out."""
+"""``covary fit``: fit a model to a table, write the model file and print a summary."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+
+from covary._checks import CovaryError
+from covary._families import declared, options_of
+from covary._version import versions
 from covary._words import counted
-from covary.cli import disk, facts
-from covary.cli.columns import Roles
 from covary.cli.config import begin_config, end_config
-from covary.cli.crew import Crew
-from covary.cli.doors import BadUsage, Run
-from covary.cli.fitting import in_memory, on_disk
-from covary.cli.model_file import save_model, versions
-from covary.cli.output import check_apart, check_place, check_table_place, console, is_stream, write_json
-from covary.cli.progress import bar
+from covary.cli.doors import NUMERICAL, BadUsage, Run
+from covary.cli.options import FitSettings
+from covary.cli.output import (
+    check_apart,
+    check_place,
+    check_table_place,
+    console,
+    is_stream,
+    save_model,
+    write_json,
+    write_table,
+)
+from covary.cli.progress import Bar, bar, learning
+from covary.cli.rendering import ended, located, rendered
 from covary.cli.report import check_page, write_page
-from covary.cli.rows import open_words, predict_open
-from covary.cli.shown import show_model
-from covary.cli.tables import Table, shown
-from covary.cli.targets import Asked
+from covary.cli.shown import Told, few
+from covary.cli.workers import cluster, enable_cache, workers
+from covary.fits import AnyFit, Json, Outcome, Request, Task, family
+from covary.fits.answers import Question, predicted
+from covary.fits.learning import settings_of
+from covary.tables.observed import Names
+from covary.tables.table import bad, shown
 
-QUICK_ROWS = 50_000  # on disk, up to which it is found out what is relevant: that asks all experts several times
 
-
-def run_fit(
-    run: Run,
-    data: str,
-    *,
-    target: Sequence[str],
-    out: str | None,
-    inputs: Sequence[str],
-    ignore: Sequence[str],
-    asked: Asked,
-    kernel: str | None,
-    noise_column: str | None,
-    weight_column: str | None,
-    size_column: str | None,
-    drop_missing: bool,
-    error_bars: bool | None,
-    seed: int,
-    max_time: float | None,
-    checkpoint: str | None,
-    restarts: int | None,
-    as_json: bool,
-    quiet: bool,
-    missing: str = "refuse",
-    categories: Sequence[str] = (),
-    seasonality: Sequence[str] = (),
-    predictions: str | None = None,
-    report: str | None = None,
-    save_config: str | None = None,
-    config: str | None = None,
-    crew: Crew | None = None,
-) -> None:
-    """Read, learn, write, tell."""
+def run_fit(run: Run, s: FitSettings) -> None:
+    """Read the table, fit the model, write it, and show its summary."""
     began = time.perf_counter()
-    path = default_out(data) if out is None else out
-    check_place(path, data, config)
-    if predictions is not None:
-        check_table_place(predictions, data, config, option="--predictions")
-    if report is not None:
-        check_page(report, data, config, option="--report")
-    check_apart(
-        {
-            "--out": path,
-            "--predictions": predictions,
-            "--report": report,
-            "--save-config": save_config,
-            "--checkpoint": checkpoint,
-        }
-    )
-    crew = crew or Crew()
-    committee = crew.check(asked.method, asked.objective)
-    seasons = seasons_asked(seasonality, kernel)
-    named = {
-        "--out": out,
-        "--predictions": predictions,
-        "--report": report,
-        "--checkpoint": checkpoint,
-        "--folder": crew.folder,
-    }
-    changed = begin_config(data, save_config, config, named)
-    with bar(quiet=quiet or as_json) as progress, ExitStack() as stack:
+    path = default_out(s.data) if s.out is None else s.out
+    check_outputs(s, path)
+    changed = begin_config(s)
+    with bar(quiet=s.quiet or s.as_json) as progress, ExitStack() as stack:
         progress.stage("reading")
-        settings: dict[str, Any] = {"checkpoint": checkpoint, "missing": missing, "seasonality": seasons or None}
-        searched = (asked, kernel, seed, max_time, restarts)
-        chosen: Any = {"target": target, "inputs": inputs, "ignore": ignore}
-        source = disk.left_on_disk(data, crew, asked.method, meant=committee)
-        if source is None:
-            others = {"noise": noise_column, "weight": weight_column, "size": size_column}
-            done = in_memory(
-                data, crew if committee else None, searched, settings, chosen, others, categories, drop_missing, progress, stack
-            )
-        else:
-            given: Any = {"noise_column": noise_column, "weight_column": weight_column, "size_column": size_column}
-            given |= {"categories": categories, "predictions": predictions}
-            left = disk.look(source, data, asked, **chosen, **given)
-            settings["missing"] = "drop" if drop_missing else missing
-            done = on_disk(left, data, path, crew, searched, settings, progress, stack)
-        estimator, table, roles = done.estimator, done.table, done.roles
-        made = {
-            "command": "fit",
-            "data": "stdin" if data == "-" else Path(data).name,
-            "rows": done.learned,
-            "rows dropped": done.dropped,
-            "rows without target": done.open,
-            "noise column": roles.noise,
-            "weight column": roles.weight,
-            "size column": roles.size,
-            "ignored": [name for name in table.columns if name not in roles.all],
-            "missing": missing,
-            "categories": done.categories,
-            "seasonality": seasons,
-            "likelihood": done.found.likelihood,
-            "inference": asked.inference,
-            "link": asked.link,
-            "method": asked.method,
-            "objective": asked.objective,
-            "kernel": kernel,
-            "seed": seed,
-            "restarts": estimator.n_restarts,
-            "max time": None if max_time == float("inf") else max_time,
-            **{name: value for name, value in asdict(crew).items() if value is not None},
-            "versions": versions(),
-        }
+        enable_cache()
+        task = prepare(s, path)
+        done = learn(s, task, progress, stack)
+        made = note_of(s, task, done)
+        fit = replace(done.fit, origin=replace(done.fit.origin, made=made))
         progress.stage(f"writing {path}")
         replaced = Path(path).exists() and not is_stream(path)
-        save_model(estimator, path, made)
+        save_model(fit, path, made)
         run.written.append(path)
-        if source is not None and crew.folder is None:
-            disk.clear_others(estimator, f"{path}.rows")
-        if save_config is not None:
-            end_config(save_config, data, made, roles, out, predictions, report, checkpoint, drop_missing, error_bars)
-            run.written.append(save_config)
-        if report is not None:
+        task.written(fit)
+        if s.save_config is not None:
+            end_config(settled(s, task), s.save_config)
+            run.written.append(s.save_config)
+        if s.report is not None:
             progress.stage("drawing the report")
-            write_page(run, estimator, report)
-        opened = None
-        if done.rows is not None:
-            opened = predict_open(run, estimator, table, roles, done.rows, predictions, progress)
-        if quiet and not as_json:
+            write_page(run, fit, s.report)
+        opened = predict_open(run, fit, task, s.predictions, progress)
+        if s.quiet and not s.as_json:
             return
-        bars, note = worth_error_bars(estimator, error_bars, max_time)
-        progress.stage("finding error bars")
-        summary = facts.spoken(facts.summary_of(estimator, error_bars=bars))
-        progress.stage("finding what is relevant")
-        shares, unsaid = relevance(estimator)
+        told = Told.of(fit, s.error_bars.asked, s.max_time, progress)
     seconds = time.perf_counter() - began
-    if as_json:
-        write_json(_json(estimator, summary, bars, shares, table, roles, made, data, path, seconds) | {"predictions": opened})
+    if s.as_json:
+        write_json(_json(told, task, done, made, s.data, path, seconds) | {"predictions": opened})
         return
-    words = done.found.words
+    words, targets = rendered(task.words), ", ".join(task.roles.targets)
     extra = [
-        ("data", f"{table.name}: {_words(table, made)}"),
-        *([("to predict", open_words(made, roles, predictions, opened))] if done.open or predictions else []),
-        ("target", ", ".join(roles.targets) + (f" — {words}" if words else "")),
-        ("inputs", _few(roles.inputs)),
+        ("data", f"{task.table.name}: {_words(task, done)}"),
+        *([("to predict", open_words(task, done, s.predictions, opened))] if done.open or s.predictions else []),
+        ("target", f"{targets} — {words}" if words else targets),
+        ("inputs", few(task.roles.inputs)),
         *(("note", text) for text in changed),
     ]
-    note = "; ".join(text for text in (note, unsaid) if text)
-    show_model(summary, shares, len(facts.matrix_names(estimator)), extra=extra, note=note)
-    also = "".join(f" and {name}" for name in (save_config, report) if name)
-    console().print(f"\n{'replaced' if replaced else 'wrote'} {path}{also} ({seconds:.1f} s in all)")
+    told.show(extra)
+    also = "".join(f" and {name}" for name in (s.save_config, s.report) if name)
+    console().print(f"\n{'replaced' if replaced else 'wrote'} {path}{also} ({seconds:.1f} s in total)")
 
 
-def relevance(estimator: Any) -> tuple[dict[str, float], str]:
-    """How relevant each column is, or why that is not told."""
-    bound: Any = facts.parts_of(estimator)[0].posterior_.bound
-    if getattr(bound, "elsewhere", False) and bound.rows > QUICK_ROWS:
-        return {}, f"relevance is not told: all experts would read their {counted(bound.rows, 'row')} several times"
-    return facts.relevance(estimator, facts.matrix_names(estimator)), ""
+def check_outputs(s: FitSettings, path: str) -> None:
+    """Raise an error for files that cannot be written, before any work is done."""
+    check_place(path, s.data, s.config)
+    if s.predictions is not None:
+        check_table_place(s.predictions, s.data, s.config, option="--predictions")
+    if s.report is not None:
+        check_page(s.report, s.data, s.config, option="--report")
+    options = {"--predictions": s.predictions, "--report": s.report, "--save-config": s.save_config}
+    check_apart({"--out": path, **options, "--checkpoint": s.checkpoint})
+
+
+def prepare(s: FitSettings, path: str) -> Task[object]:
+    """Read and check the table, and return the fit that is ready to run; the model will be written to ``path``."""
+    found, declares = family(s.family), {setting.name for setting in options_of(s.family).settings}
+    for name, options in declared():
+        for setting in options.settings:
+            if setting.name not in declares and s.own.get(setting.name, setting.start) != setting.start:
+                raise BadUsage(f"{setting.option} is for the family {name}, not {s.family!r}; leave it out.")
+    names = Names(s.target, s.inputs, s.ignore, s.categories, s.noise_column, s.weight_column, s.size_column)
+    return found.prepare(
+        Request(
+            source=s.data,
+            names=names,
+            missing=str(s.missing),
+            drop_missing=s.drop_missing,
+            options=s.own,
+            settings=settings_of(found, s.settings),
+            seed=s.seed,
+            max_time=s.max_time,
+            checkpoint=s.checkpoint,
+            workers=cluster(s),
+            predictions=s.predictions is not None,
+            path=path,
+        )
+    )
+
+
+def learn(s: FitSettings, task: Task[object], progress: Bar, stack: ExitStack) -> Outcome[object]:
+    """Run a fit; an error about its arrays is reworded for the table."""
+    stack.enter_context(task.scope())
+    executor = stack.enter_context(workers(s, progress))
+    try:
+        with learning(progress):
+            return task.run(executor)
+    except MemoryError:
+        raise
+    except CovaryError as error:  # about the data if the table is at fault, otherwise about the computation
+        places = None if task.rows is None else task.rows.places
+        raise ended(error, NUMERICAL, shown=located(error, task.table, places, task.roles.targets[0])) from None
+
+
+def settled(s: FitSettings, task: Task[object]) -> FitSettings:
+    """Return the settings with the values that were determined from the table, which repeat the same run."""
+    own = {**s.own, **task.options}
+    roles, categories = task.roles, list(task.categories)
+    return replace(s, target=roles.targets, inputs=roles.inputs, ignore=[], categories=categories, own=own)
+
+
+def note_of(s: FitSettings, task: Task[object], done: Outcome[object]) -> dict[str, Json]:
+    """Return the note in a model file: the table, and every setting of the fit."""
+    found: dict[str, Json] = {
+        "categories": task.categories,
+        "max_time": None if s.max_time == np.inf else s.max_time,
+        **task.options,
+    }
+    return {
+        "command": "fit",
+        "data": "stdin" if s.data == "-" else Path(s.data).name,
+        "rows": done.learned,
+        "rows dropped": done.dropped,
+        "rows without target": done.open,
+        "ignored": [name for name in task.table.columns if name not in task.roles.all],
+        **{name.replace("_", " "): found.get(name, value) for name, value in s.noted().items()},
+        "versions": versions(),
+    }
 
 
 def default_out(data: str) -> str:
-    """``<stem>.covary`` in the current folder.
+    """Return ``<stem>.covary`` in the current folder.
 
     Examples
     --------
@@ -192,71 +175,59 @@ def default_out(data: str) -> str:
     return "model.covary" if data == "-" or not stem else f"{stem}.covary"
 
 
-def seasons_asked(given: Sequence[str], kernel: str | None) -> list[str]:
-    """The seasons that ``--seasonality`` names."""
-    from covary.estimators.column import PERIODS
-
-    names = list(dict.fromkeys(part.strip() for value in given for part in value.split(",") if part.strip()))
-    wrong = [name for name in names if name not in PERIODS]
-    if wrong:
-        raise BadUsage(f"--seasonality is {shown(wrong[0])}; choose from {', '.join(PERIODS)}.")
-    if names and kernel is not None:
-        raise BadUsage("--seasonality adds to the default kernel, and --kernel gives another; write the season into it.")
-    return names
-
-
-def worth_error_bars(estimator: Any, asked: bool | None, max_time: float | None) -> tuple[bool, str]:
-    """Whether to find error bars, and the note where they are left out."""
-    if asked is not None:
-        return asked, ""
-    needed = facts.error_bar_seconds(estimator)
-    limit = facts.A_MINUTE if max_time is None else max(1.0, max_time)
-    if needed <= limit:
-        return True, ""
-    from covary.cli.progress import clock
-
-    return False, f"no error bars: they would take about {clock(needed)}; ask for them with --error-bars yes"
+# rows without a target --------------------------------------------------------------------------------------------
+def predict_open(run: Run, fit: AnyFit, task: Task[object], path: str | None, progress: Bar) -> str | None:
+    """Predict the rows without a target, write them with all their columns, and return the path; None if there are none."""
+    rows, table = task.rows, task.table
+    if path is None or rows is None or not rows.open.any():
+        return None
+    size, name = None, task.roles.size
+    if name is not None:
+        size = table.frame.loc[rows.open, name].to_numpy(np.float64, na_value=np.nan)
+        if not (size > 0).all():
+            what = f"column {shown(name)} of {table.name!r} has no size in a row without a target"
+            raise bad(what, "fill it", column=name)
+    found = predicted(Question(fit, scored=False), table, rows.inputs, rows.open, size, progress)
+    frame = table.frame[rows.open].copy()
+    for title, column in found.columns.items():
+        frame[f"predicted {title}" if title in frame.columns else title] = column
+    write_table(frame, path)
+    run.written.append(path)
+    return path
 
 
-def _words(table: Table, made: dict[str, Any]) -> str:
-    parts = [counted(made["rows"], "row")]
-    if made["rows dropped"]:
-        parts.append(f"{made['rows dropped']} left out for missing values")
-    return ", ".join([*parts, *table.notes])
+def open_words(task: Task[object], done: Outcome[object], path: str | None, written: str | None) -> str:
+    """Describe what was done with the rows without a target."""
+    if not done.open:
+        return f"every row has a {task.roles.targets[0]}: {path} was not written"
+    what = f"{counted(done.open, 'row')} without {' or '.join(task.roles.targets)}, not used for training"
+    return f"{what}; predictions in {written}" if written else f"{what}; --predictions FILE predicts them"
 
 
-def _few(names: list[str]) -> str:
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+# words ------------------------------------------------------------------------------------------------------------
+def _words(task: Task[object], done: Outcome[object]) -> str:
+    parts = [counted(done.learned, "row")]
+    if done.dropped:
+        parts.append(f"{done.dropped} left out for missing values")
+    return ", ".join([*parts, *task.table.notes])
 
 
 def _json(
-    estimator: Any,
-    summary: Any,
-    bars: bool,
-    shares: dict[str, float],
-    table: Table,
-    roles: Roles,
-    made: dict[str, Any],
-    data: str,
-    path: str,
-    seconds: float,
-) -> dict[str, Any]:
-    learned = estimator.learned_
+    told: Told, task: Task[object], done: Outcome[object], made: dict[str, Json], data: str, path: str, seconds: float
+) -> dict[str, Json]:
+    learning = told.family.learning(told.fit)
     return {
         "model": path,
         "data": data,
-        "rows": made["rows"],
-        "rows_dropped": made["rows dropped"],
-        "rows_without_target": made["rows without target"],
-        "notes": list(table.notes),
-        "inputs": roles.inputs,
-        "targets": roles.targets,
-        "columns": facts.column_facts(estimator),
-        **facts.model_facts(estimator),
-        "parameters": facts.parameter_facts(estimator, summary, error_bars=bars),
-        "relevance": shares,
-        "status": None if learned is None else learned.status,
-        "evaluations": 0 if learned is None else learned.steps,
-        "seconds": {"learning": 0.0 if learned is None else learned.seconds, "all": seconds},
+        "rows": done.learned,
+        "rows_dropped": done.dropped,
+        "rows_without_target": done.open,
+        "notes": list(task.table.notes),
+        "inputs": task.roles.inputs,
+        "targets": task.roles.targets,
+        **told.json(),
+        "status": learning.status,
+        "evaluations": learning.steps,
+        "seconds": {"learning": learning.seconds, "all": seconds},
         "versions": made["versions"],
     }

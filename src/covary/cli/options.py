@@ -1,24 +1,128 @@
-"""The options of the command: names, help, choices. Nothing heavy is imported, so that help is quick."""
+"""The options of the command, each declared once; those of fit and predict are fields of their settings.
+
+Nothing heavy is imported, so that ``--help`` is fast.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from enum import StrEnum
+from typing import Annotated, Generic, TypeVar, cast, get_type_hints
 
 import typer
 
-from covary.cli.choices import (
-    ErrorBarsChoice,
-    InferenceChoice,
-    LearningChoice,
-    LikelihoodChoice,
-    LinkChoice,
-    MethodChoice,
-    MissingChoice,
-    ObjectiveChoice,
-    RuleChoice,
-)
+from covary._families import Json as Value
+from covary._families import Options, Setting, declared, options_of
 
 COLUMNS, LEARNING, EXPERTS, OUTPUT = "Columns", "Learning", "Committees of experts", "Output"
+DEFAULT = "gaussian_process"  # the family if none is given
+S = TypeVar("S")
+_column, _learning, _experts, _output = (
+    functools.partial(typer.Option, rich_help_panel=panel) for panel in (COLUMNS, LEARNING, EXPERTS, OUTPUT)
+)
+
+
+def _configured(context: typer.Context, path: str | None) -> str | None:
+    """Read a configuration, whose settings become the defaults of all other options."""
+    if path is not None and not context.resilient_parsing:
+        from covary.cli.config import read_config
+        from covary.cli.doors import door
+
+        with door(False):
+            context.default_map = {**(context.default_map or {}), **read_config(path)[0]}
+    return path
+
+
+class ErrorBarsChoice(StrEnum):
+    """Choice of computing error bars."""
+
+    auto = "auto"
+    yes = "yes"
+    no = "no"
+
+    @property
+    def asked(self) -> bool | None:
+        """True, False, or None to decide by the time required."""
+        return {"auto": None, "yes": True, "no": False}[self.value]
+
+
+# treatment of missing inputs
+MissingChoice = StrEnum("MissingChoice", "refuse drop impute indicator")
+
+
+class Taking(Generic[S]):
+    """Command whose options are the fields of a record, called with the record.
+
+    A field ``own`` represents the options that families of models declare.
+    """
+
+    def __init__(self, settings: type[S], work: Callable[[S], None]) -> None:
+        functools.update_wrapper(self, work)
+        self.__annotations__ = {}  # those of the signature are used instead
+        self.settings, self.work, self.hints = settings, work, get_type_hints(settings, include_extras=True)
+
+    def __call__(self, **given: object) -> None:
+        own = {name: given.pop(name) for name in own_names()} if "own" in self.hints else {}
+        plain = {name: str(value) if isinstance(value, StrEnum) else value for name, value in own.items()}
+        self.work(self.settings(**given, **({"own": plain} if own else {})))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        found: list[inspect.Parameter] = []
+        for f in fields(self.settings):  # type: ignore[arg-type]
+            found += own_parameters() if f.name == "own" else [self._parameter(f)]
+        return inspect.Signature(found)
+
+    def _parameter(self, f: Field[object]) -> inspect.Parameter:
+        default = [] if f.default_factory is not MISSING else inspect.Parameter.empty if f.default is MISSING else f.default
+        return inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=self.hints[f.name])
+
+
+def taking(settings: type[S]) -> Callable[[Callable[[S], None]], Taking[S]]:
+    """Return a decorator that turns a function of one record into a command."""
+    return lambda work: Taking(settings, work)
+
+
+# options that families declare ------------------------------------------------------------------------------------
+def own_settings() -> Iterator[tuple[Setting, Options]]:
+    """Yield every setting that families declare, once, with the options it belongs to."""
+    seen: set[str] = set()
+    for _, options in declared():
+        for setting in options.settings:
+            if setting.name not in seen:
+                seen.add(setting.name)
+                yield setting, options
+
+
+def own_names() -> list[str]:
+    """Return the names of these settings."""
+    return [setting.name for setting, _ in own_settings()]
+
+
+def own_parameters() -> list[inspect.Parameter]:
+    """Return these settings as the parameters of a command."""
+    return [_own_parameter(setting, options.title) for setting, options in own_settings()]
+
+
+def _own_parameter(setting: Setting, title: str) -> inspect.Parameter:
+    kind, default = setting.kind, setting.start
+    if setting.choices:
+        names = cast("type[StrEnum]", StrEnum(setting.name, [(choice, choice) for choice in setting.choices]))
+        kind, default = names, default if default is None or setting.multiple else names(str(default))
+    option = typer.Option(
+        *setting.flags,
+        help=setting.help,
+        rich_help_panel=setting.panel or title,
+        metavar=setting.metavar or None,
+        show_default=setting.show_default or True,
+        min=setting.minimum,
+        max=setting.maximum,
+    )
+    taken = list[kind] if setting.multiple else kind if default is not None else kind | None  # type: ignore[valid-type]
+    return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[taken, option])
 
 
 # of several commands --------------------------------------------------------------------------------------------
@@ -29,18 +133,9 @@ Data = Annotated[
         help="Table: .csv, .tsv, .txt (tabs), all also .gz; .parquet, or a folder of such files; .xlsx; - is CSV on stdin.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object on stdout instead of text.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=OUTPUT, help="Print nothing but errors.")]
-Debug = Annotated[bool, typer.Option("--debug", rich_help_panel=OUTPUT, help="Show the traceback of an error.")]
-ErrorBars = Annotated[
-    ErrorBarsChoice,
-    typer.Option(
-        "--error-bars",
-        metavar="auto|yes|no",
-        rich_help_panel=OUTPUT,
-        help="Error bars of the parameters in the summary; auto: if they take less than a minute, or than --max-time.",
-    ),
-]
+Json = Annotated[bool, _output("--json", help="Print one JSON object on stdout instead of text.")]
+Quiet = Annotated[bool, _output("--quiet", "-q", help="Print errors only.")]
+Debug = Annotated[bool, _output("--debug", help="Show the traceback of an error.")]
 FileErrorBars = Annotated[
     ErrorBarsChoice,
     typer.Option(
@@ -49,77 +144,15 @@ FileErrorBars = Annotated[
         help="Error bars of a model's parameters; auto: if they take less than a minute.",
     ),
 ]
-DropMissing = Annotated[
-    bool,
-    typer.Option(
-        "--drop-missing", rich_help_panel=COLUMNS, help="Leave out rows with a missing value in a column that is used."
-    ),
-]
-
-# of fit ---------------------------------------------------------------------------------------------------------
-Target = Annotated[
-    list[str],
-    typer.Option("--target", "-t", metavar="NAMES", rich_help_panel=COLUMNS, help="Column to predict; several as y1,y2."),
-]
-Inputs = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES", rich_help_panel=COLUMNS, help="Columns to learn from, as a,b,c.", show_default="every other column"
-    ),
-]
-Ignore = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAMES", rich_help_panel=COLUMNS, help="Columns to leave out, as a,b.", show_default="none"),
-]
-Categories = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES",
-        rich_help_panel=COLUMNS,
-        help="Inputs to take for categories whatever they hold (numbers that are codes), as a,b; text is taken so anyway.",
-        show_default="none",
-    ),
-]
-Missing = Annotated[
-    MissingChoice,
-    typer.Option(
-        metavar="refuse|drop|impute|indicator",
-        rich_help_panel=COLUMNS,
-        help="Missing inputs: drop leaves such rows out, and without a prediction later; impute gives them the median, or the "
-        "commonest category; indicator does so and marks them in a column of their own. The model remembers it.",
-    ),
-]
-Seasonality = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="yearly|weekly|daily",
-        rich_help_panel=LEARNING,
-        help="Seasons of a column of dates to add to the default kernel, as yearly,weekly.",
-        show_default="none",
-    ),
-]
-Predictions = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Table to write: the rows without a target, which are not learned from, with their predictions.",
-        show_default="none",
-    ),
-]
-Report = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", rich_help_panel=OUTPUT, help="Page to write, .html: the report of the fit.", show_default="none"
-    ),
-]
+DropMissing = Annotated[bool, _column("--drop-missing", help="Leave out rows with a missing value in a column that is used.")]
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file that covary fit wrote.")]
 ReportData = Annotated[
     str | None,
     typer.Option(
         "--data",
         "-d",
         metavar="DATA",
-        help="Table to hold the model against; without its target, only extrapolation is checked.",
+        help="Table of new rows to check the model on; without its target, only extrapolation is checked.",
         show_default="leave-one-out",
     ),
 ]
@@ -129,290 +162,213 @@ PageOut = Annotated[
         "--out", "-o", metavar="FILE", help="Page to write.", show_default="the model's name with .html, in this folder"
     ),
 ]
-SaveConfig = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Write every setting of this run as TOML, for --config.",
-        show_default="none",
-    ),
-]
-
-
-def _configured(context: typer.Context, path: str | None) -> str | None:
-    """Take what a configuration says for the defaults of all other options."""
-    if path is not None and not context.resilient_parsing:
-        from covary.cli.config import read_config
-        from covary.cli.doors import door
-
-        with door(False):
-            context.default_map = {**(context.default_map or {}), **read_config(path)[0]}
-    return path
-
-
-Config = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        callback=_configured,
-        is_eager=True,
-        help="Settings of an earlier run (--save-config): DATA and --target are then not needed; options go first.",
-        show_default="none",
-    ),
-]
-
-NoiseColumn = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=COLUMNS,
-        help="Column of known noise: the standard deviation of each row's target, in the units of the target "
-        "(squared inside). The noise that is learned comes on top.",
-        show_default="none",
-    ),
-]
-WeightColumn = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=COLUMNS,
-        help="Column of weights: a row of weight 2 counts as two equal rows.",
-        show_default="every row once",
-    ),
-]
-SizeColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--size-column",
-        metavar="NAME",
-        rich_help_panel=COLUMNS,
-        help="Column of sizes: the trials behind each number of successes, or the exposure (time, area, people) behind each "
-        "count.",
-        show_default="one each",
-    ),
-]
-Likelihood = Annotated[
-    LikelihoodChoice,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=LEARNING,
-        help="What the target is. auto looks: text, true/false or two different whole numbers are classes, small whole "
-        "numbers are counts (negative_binomial), all else is gaussian. Also: student_t and laplace (outliers), heteroscedastic "
-        "(noise that varies), poisson, binomial (with --size-column), gamma (positive), ordinal (levels 0, 1, ...), classes.",
-    ),
-]
-Inference = Annotated[
-    InferenceChoice,
-    typer.Option(
-        metavar="auto|exact|laplace|ep",
-        rich_help_panel=LEARNING,
-        help="How the posterior is found; auto: exact under Gaussian noise, else Laplace's method (ep for laplace noise). "
-        "ep is slower and more accurate, for two classes above all.",
-    ),
-]
-Method = Annotated[
-    MethodChoice,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=LEARNING,
-        help="What is done about many rows. auto chooses by rows, inputs, target and memory, and says what and why: exact; "
-        "markov (exact, one input); vecchia (nearest neighbours, Gaussian noise); low_rank (inducing inputs); svgp (the same "
-        "in batches, any target); subset; committee (experts on parts of the rows).",
-    ),
-]
-Objective = Annotated[
-    ObjectiveChoice,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=LEARNING,
-        help="What the parameters maximise: the evidence; loo, the log density of every row given the others; gcv, generalised "
-        "cross-validation; kfold, ten folds. All but the first go with Gaussian noise and the exact method.",
-    ),
-]
-Checkpoint = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        rich_help_panel=LEARNING,
-        help="Where learning writes down how far it is (a committee of experts: a folder); the same command, killed and run "
-        "again, goes on from there.",
-        show_default="none",
-    ),
-]
-Experts = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        rich_help_panel=EXPERTS,
-        min=1,
-        help="Part the rows among so many experts, each an exact model of its own rows. Each option of this panel means "
-        "--method committee.",
-        show_default="one for every 1,000 rows",
-    ),
-]
-Rule = Annotated[
-    RuleChoice | None,
-    typer.Option(
-        metavar="grbcm|rbcm|bcm|gpoe|poe|nearest",
-        rich_help_panel=EXPERTS,
-        help="How experts are combined: (generalised) robust Bayesian committee machine, Bayesian committee machine, "
-        "(generalised) product of experts, the nearest expert alone.",
-        show_default="grbcm",
-    ),
-]
-Partition = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        rich_help_panel=EXPERTS,
-        help="Who gets which rows: kmeans (compact parts), kd_tree (boxes, quick for thousands of experts), random, arrival "
-        "(as they come), column:NAME.",
-        show_default="kmeans; kd_tree if the rows stay on disk",
-    ),
-]
-Learning = Annotated[
-    LearningChoice | None,
-    typer.Option(
-        metavar="levels|full|stochastic|independent",
-        rich_help_panel=EXPERTS,
-        help="How experts learn: together, on a sample and then on more and more of them; to the end on all; a few at a step; "
-        "or each for itself.",
-        show_default="levels",
-    ),
-]
-Nearest = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        rich_help_panel=EXPERTS,
-        help="How many experts are asked about a new row: those nearest to it.",
-        show_default="32",
-    ),
-]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
+    _experts(
         metavar="ADDRESS",
-        rich_help_panel=EXPERTS,
-        help="Let the workers of this Dask scheduler do the work (tcp://host:8786); of a Parquet table they read the rows "
-        "themselves.",
+        help="Run on the workers of this Dask scheduler (tcp://host:8786); they read the rows of a Parquet table themselves.",
         show_default="this process",
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        metavar="N",
-        rich_help_panel=EXPERTS,
-        min=1,
-        max=1000,
-        help="Start so many worker processes on this machine for it.",
-        show_default="this process",
-    ),
-]
-Folder = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DIR",
-        rich_help_panel=EXPERTS,
-        help="Where the rows of a Parquet table are sorted by expert, if they stay on disk: a folder that every worker "
-        "reaches. The model needs it later.",
-        show_default="the model's name with .rows",
-    ),
-]
-Link = Annotated[
-    LinkChoice | None,
-    typer.Option(
-        metavar="logit|probit",
-        rich_help_panel=LEARNING,
-        help="How the function becomes a probability, of two classes.",
-        show_default="logit",
-    ),
-]
-Kernel = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TEXT",
-        rich_help_panel=LEARNING,
-        help="Kernel, such as '2*Matern52() + Periodic(period=fixed(1)).on(0)'; .on() counts the inputs from 0.",
-        show_default="Matern52 (of Gaussian noise, or Matern32 where the evidence prefers it; of classes, plus a constant), "
-        "with a length-scale per input",
-    ),
-]
-Restarts = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        rich_help_panel=LEARNING,
-        min=0,
-        max=1000,
-        help="Further starts of the search.",
-        show_default="2; 0 for classes",
-    ),
-]
-Seed = Annotated[
-    int, typer.Option(metavar="N", rich_help_panel=LEARNING, min=0, max=2**32 - 1, help="Seed of restarts and subsets.")
-]
-MaxTime = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        rich_help_panel=LEARNING,
-        min=0.0,
-        help="When learning stops and takes the best so far.",
-        show_default="no limit",
-    ),
-]
-ModelOut = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Model file to write.",
-        show_default="the table's name with .covary, in this folder",
+    _experts(
+        metavar="N", min=1, max=1000, help="Start this number of worker processes on this machine.", show_default="this process"
     ),
 ]
 
-# of predict -----------------------------------------------------------------------------------------------------
-ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file that covary fit wrote.")]
-Level = Annotated[float, typer.Option(metavar="SHARE", help="Probability that lower and upper enclose.")]
-Latent = Annotated[
-    bool,
-    typer.Option(
-        "--latent",
-        help="Error bars of the function itself, without the noise of a new value; of two classes, the function behind the "
-        "probability of the second.",
-    ),
-]
-NewSizes = Annotated[
-    str | None,
-    typer.Option(
-        "--size-column",
-        metavar="NAME",
-        rich_help_panel=COLUMNS,
-        help="Column of trials or exposures, for models of counts and successes.",
-        show_default="that of the fit, if the table has it",
-    ),
-]
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAMES", rich_help_panel=COLUMNS, help="Columns of DATA to copy to the output, as a,b.", show_default="none"
-    ),
-]
-KeepAll = Annotated[bool, typer.Option("--keep-all", rich_help_panel=COLUMNS, help="Copy every column of DATA to the output.")]
-TableOut = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="FILE",
-        rich_help_panel=OUTPUT,
-        help="Table to write; its suffix decides the format; - is stdout.",
-        show_default="stdout, as CSV",
-    ),
-]
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Settings of ``covary fit``."""
+
+    data: Data
+    target: Annotated[list[str], _column("--target", "-t", metavar="NAMES", help="Column to predict; several as y1,y2.")]
+    inputs: Annotated[
+        list[str], _column(metavar="NAMES", help="Columns to learn from, as a,b,c.", show_default="every other column")
+    ] = field(default_factory=list)
+    ignore: Annotated[list[str], _column(metavar="NAMES", help="Columns to leave out, as a,b.", show_default="none")] = field(
+        default_factory=list
+    )
+    noise_column: Annotated[
+        str | None,
+        _column(
+            metavar="NAME",
+            help="Column of known noise: the standard deviation of each row's target, in the units of the target "
+            "(squared internally). The learned noise is added to it.",
+            show_default="none",
+        ),
+    ] = None
+    weight_column: Annotated[
+        str | None,
+        _column(
+            metavar="NAME",
+            help="Column of weights: a row of weight 2 counts as two equal rows.",
+            show_default="1 for every row",
+        ),
+    ] = None
+    size_column: Annotated[
+        str | None,
+        _column(
+            "--size-column",
+            metavar="NAME",
+            help="Column of sizes: the number of trials for each number of successes, or the exposure (time, area, people) "
+            "for each count.",
+            show_default="1 for every row",
+        ),
+    ] = None
+    categories: Annotated[
+        list[str],
+        _column(
+            metavar="NAMES",
+            help="Inputs to treat as categories even if they are numbers, as a,b; text is always treated as categories.",
+            show_default="none",
+        ),
+    ] = field(default_factory=list)
+    missing: Annotated[
+        MissingChoice,
+        _column(
+            metavar="refuse|drop|impute|indicator",
+            help="Missing inputs: drop leaves such rows out, which later have no prediction; impute fills in the median or the "
+            "most frequent category; indicator does the same and adds an indicator column. The model stores the choice.",
+        ),
+    ] = MissingChoice.refuse
+    drop_missing: DropMissing = False
+    family: Annotated[str, _learning(metavar="NAME", help="Family of models, from covary or an installed package.")] = DEFAULT
+    settings: Annotated[
+        list[str],
+        _learning(
+            "--set",
+            metavar="NAME=VALUE",
+            help="A setting of a family other than gaussian_process; may be repeated.",
+            show_default="none",
+        ),
+    ] = field(default_factory=list)
+    own: Mapping[str, Value] = field(default_factory=dict)  # the options of families, by name
+    scheduler: Scheduler = None
+    workers: Workers = None
+    seed: Annotated[int, _learning(metavar="N", min=0, max=2**32 - 1, help="Seed of restarts and subsets.")] = 0
+    max_time: Annotated[
+        float | None,
+        _learning(
+            metavar="SECONDS",
+            min=0.0,
+            help="Time limit after which learning stops with the best parameters so far.",
+            show_default="no limit",
+        ),
+    ] = None
+    checkpoint: Annotated[
+        str | None,
+        _learning(
+            metavar="FILE",
+            help="File for the progress of learning (a folder for a committee of experts); if the command is interrupted and "
+            "run again, it resumes.",
+            show_default="none",
+        ),
+    ] = None
+    out: Annotated[
+        str | None,
+        _output(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Model file to write.",
+            show_default="the table's name with .covary, in this folder",
+        ),
+    ] = None
+    predictions: Annotated[
+        str | None,
+        _output(
+            metavar="FILE",
+            help="Table to write: the rows without a target, with their predictions.",
+            show_default="none",
+        ),
+    ] = None
+    report: Annotated[
+        str | None, _output(metavar="FILE", help="HTML page to write (.html): the report of the fit.", show_default="none")
+    ] = None
+    config: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            callback=_configured,
+            is_eager=True,
+            help="Settings of an earlier run (--save-config): DATA and --target are not required; options take precedence.",
+            show_default="none",
+        ),
+    ] = None
+    save_config: Annotated[
+        str | None, _output(metavar="FILE", help="Write every setting of this run as TOML, for --config.", show_default="none")
+    ] = None
+    error_bars: Annotated[
+        ErrorBarsChoice,
+        _output(
+            "--error-bars",
+            metavar="auto|yes|no",
+            help="Error bars of the parameters in the summary; auto: if they take less than a minute, or less than --max-time.",
+        ),
+    ] = ErrorBarsChoice.auto
+    as_json: Json = False
+    quiet: Quiet = False
+    debug: Debug = False
+
+    def noted(self) -> dict[str, Value]:
+        """Return the settings recorded in a model file, by name; some only if they are given."""
+        names = ("noise_column", "weight_column", "size_column", "missing", "categories")
+        found: dict[str, Value] = {name: getattr(self, name) for name in names}
+        found["missing"] = str(self.missing)
+        if self.family != DEFAULT:
+            found["family"] = self.family
+        if self.settings:
+            found["settings"] = self.settings
+        for setting in options_of(self.family).settings:
+            if setting.noted or self.own.get(setting.name, setting.start) != setting.start:
+                found[setting.name] = self.own.get(setting.name, setting.start)
+        found |= {name: getattr(self, name) for name in ("scheduler", "workers") if getattr(self, name) is not None}
+        return found | {"seed": self.seed, "max_time": self.max_time}
+
+
+@dataclass(frozen=True)
+class PredictSettings:
+    """Settings of ``covary predict``."""
+
+    model: ModelFile
+    data: Data
+    level: Annotated[float, typer.Option(metavar="SHARE", help="Probability of the interval from lower to upper.")] = 0.95
+    latent: Annotated[
+        bool,
+        typer.Option(
+            "--latent",
+            help="Error bars of the latent function, without the noise of a new value; for two classes, the latent function "
+            "of the second.",
+        ),
+    ] = False
+    size_column: Annotated[
+        str | None,
+        _column(
+            "--size-column",
+            metavar="NAME",
+            help="Column of trials or exposures, for models of counts and successes.",
+            show_default="that of the fit, if the table has it",
+        ),
+    ] = None
+    drop_missing: DropMissing = False
+    keep: Annotated[
+        list[str], _column(metavar="NAMES", help="Columns of DATA to copy to the output, as a,b.", show_default="none")
+    ] = field(default_factory=list)
+    keep_all: Annotated[bool, _column("--keep-all", help="Copy every column of DATA to the output.")] = False
+    scheduler: Scheduler = None
+    workers: Workers = None
+    out: Annotated[
+        str | None,
+        _output(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Table to write; the suffix determines the format; - is stdout.",
+            show_default="stdout, as CSV",
+        ),
+    ] = None
+    as_json: Json = False
+    quiet: Quiet = False
+    debug: Debug = False

@@ -1,28 +1,31 @@
-"""What comes out: tables in files or on stdout, one strict JSON object, text for people."""
+"""Output of the command: tables, JSON and text on stdout; and model files."""
 
 from __future__ import annotations
 
-import io
 import json
 import math
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covary import files
 from covary._checks import CovaryError
 from covary._write import Place, Unfit, make_folder, where, whole_file
-from covary.cli.doors import BadUsage, sentence
-from covary.cli.sheets import sheet_bytes
-from covary.cli.tables import DELIMITERS, FORMATS, Frame, table_suffix
+from covary.cli.doors import BadModel, BadUsage, failed
+from covary.fits import AnyFit, Fitted, Json, of
+from covary.tables.files import FORMATS, table_suffix
+from covary.tables.table import Frame
+from covary.tables.writing import table_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read: colours only on a terminal, wide enough lines elsewhere."""
+    """Return a console for text: with colours only on a terminal, and with long lines elsewhere."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -30,7 +33,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def check_place(path: str, *sources: str | None, option: str = "--out") -> None:
-    """Refuse a file that could not be written, or is read or a part of what is read, before any work is done."""
+    """Raise an error for an output that cannot be written, or that is an input or part of one, before any work is done."""
     found = where(path)
     if isinstance(found, Unfit):
         raise BadUsage(f"{option}: {found.what}; {found.do}.")
@@ -38,13 +41,13 @@ def check_place(path: str, *sources: str | None, option: str = "--out") -> None:
         if source is None or source == "-" or not os.path.exists(source):
             continue
         if found.old is not None and found.target.samefile(source):
-            raise BadUsage(f"{option} is {path!r}, which is also what is read; write to another file.")
+            raise BadUsage(f"{option} is {path!r}, which is also an input; write to another file.")
         if os.path.isdir(source) and found.target.parent.samefile(source) and table_suffix(path) == ".parquet":
-            raise BadUsage(f"{option} is {path!r}, a part of the table that is read; write to another folder.")
+            raise BadUsage(f"{option} is {path!r}, a part of the input table; write to another folder.")
 
 
 def check_apart(outputs: Mapping[str, str | None]) -> None:
-    """Refuse two options, by name, that would write to one file: the later one would replace the earlier."""
+    """Raise an error if two options, by name, would write to the same file."""
     taken: dict[Path, str] = {}
     for option, path in outputs.items():
         found = None if path is None else where(path)
@@ -57,13 +60,13 @@ def check_apart(outputs: Mapping[str, str | None]) -> None:
 
 
 def check_table_place(path: str, *sources: str | None, option: str = "--out") -> None:
-    """As :func:`check_place`, for a table: its suffix must name a format."""
+    """Raise an error as in :func:`check_place`, and if the suffix of a table is not a known format."""
     if table_suffix(path) is None or (table_suffix(path) == "" and not is_stream(path)):
         known = f"{FORMATS}, or - for stdout" if option == "--out" else FORMATS
-        raise BadUsage(f"{option} is {path!r}, whose suffix names no table format; give {known}.")
+        raise BadUsage(f"{option} is {path!r}, whose suffix is not a table format; give {known}.")
     if table_suffix(path) == ".parquet":
         if Path(path).suffix.lower() == ".gz":
-            raise BadUsage(f"{option} is {path!r}; Parquet is compressed inside, so give .parquet alone.")
+            raise BadUsage(f"{option} is {path!r}; Parquet is already compressed, so give .parquet alone.")
         try:
             import pyarrow  # noqa: F401
         except ImportError:
@@ -77,35 +80,17 @@ def check_table_place(path: str, *sources: str | None, option: str = "--out") ->
 
 
 def is_stream(path: str) -> bool:
-    """Whether a name is that of a FIFO, a device or an open descriptor, which are written to and never replaced."""
+    """Return whether a path is a FIFO, a device or an open descriptor, which are written to and never replaced."""
     found = where(path)
     return isinstance(found, Place) and found.stream
 
 
-def table_bytes(frame: Frame, path: str) -> bytes:
-    """A table in the format the suffix names (CSV for stdout); numbers with every digit."""
-    suffix = ".csv" if path == "-" else table_suffix(path)
-    if suffix == ".parquet":
-        stream = io.BytesIO()
-        frame.to_parquet(stream, engine="pyarrow", index=False)
-        return stream.getvalue()
-    if suffix == ".xlsx":
-        return sheet_bytes(frame)
-    text = frame.to_csv(index=False, sep=DELIMITERS[suffix or ""], lineterminator="\n")
-    data = text.encode()
-    if path.lower().endswith(".gz"):
-        import gzip
-
-        return gzip.compress(data, mtime=0)
-    return data
-
-
 def write_table(frame: Frame, path: str) -> None:
-    """Write a table whole or not at all; ``-`` is stdout."""
+    """Write a table completely or not at all; ``-`` is stdout."""
     try:
         data = table_bytes(frame, path)
     except UnicodeEncodeError as error:
-        what = f"a label holds the character {error.object[error.start]!r}, which no file of text can hold"
+        what = f"a label contains the character {error.object[error.start]!r}, which cannot be written to a text file"
         raise BadUsage(f"{what}; rename it.") from None
     if path == "-":
         write_stdout(data.decode())
@@ -114,24 +99,24 @@ def write_table(frame: Frame, path: str) -> None:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file completely or not at all."""
     try:
         with whole_file(path, stream=True) as handle:
             handle.write(data)
     except CovaryError as error:
-        raise BadUsage(sentence(error)) from None
+        raise failed(error, BadUsage) from None
 
 
 def new_folder(path: str | Path, option: str, *, parents: bool = True) -> None:
-    """Make a folder, unless it is there."""
+    """Create a folder, unless it exists."""
     try:
         make_folder(path, option, parents=parents)
     except CovaryError as error:
-        raise BadUsage(sentence(error)) from None
+        raise failed(error, BadUsage) from None
 
 
 def write_stdout(text: str) -> None:
-    """Text on stdout as UTF-8, whatever the terminal's encoding."""
+    """Write text to stdout as UTF-8, whatever the encoding of the terminal."""
     sys.stdout.flush()
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
@@ -142,13 +127,13 @@ def write_stdout(text: str) -> None:
 
 
 def write_json(value: Any) -> None:
-    """One JSON object on stdout; what is not finite becomes null."""
+    """Write one JSON object to stdout; non-finite numbers become null."""
     text = json.dumps(strict(value), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
     write_stdout(text.encode(errors="backslashreplace").decode())  # half a surrogate pair is escaped
 
 
 def strict(value: Any) -> Any:
-    """The value as JSON knows it."""
+    """Convert a value to strict JSON."""
     if isinstance(value, dict):
         return {str(key): strict(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -158,3 +143,40 @@ def strict(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
+
+
+# model files --------------------------------------------------------------------------------------------------------
+def save_model(model: AnyFit | Fitted, path: str, made: Mapping[str, Json]) -> None:
+    """Write the model, completely or not at all, with a record of how it was made."""
+    fit = of(model)
+    try:
+        files.write_fit(replace(fit, origin=replace(fit.origin, made=made)), path)
+    except MemoryError:
+        raise
+    except CovaryError as error:
+        raise failed(error, BadUsage) from None
+
+
+def load_model(path: str) -> tuple[AnyFit, dict[str, Json]]:
+    """Return the model in a file, and how it was made (empty if a program wrote the file)."""
+    if path == "-":
+        raise BadModel("a model cannot be read from stdin; give the name of a file.")
+    if not os.path.exists(path):
+        raise BadModel(f"there is no file {path!r}; check the name, or create a model with covary fit.")
+    try:
+        fit = files.read_fit(path)
+    except files.NeedsFunctions as error:
+        raise BadModel(f"{error.what}, which the command cannot access; load it in Python and pass functions=...") from None
+    except files.BadFile:
+        if table_suffix(path):
+            raise BadModel(f"{path!r} is a damaged model file or a table; give the model first, then the table.") from None
+        raise
+    made = {**(fit.origin.made or {}), "covary": fit.origin.covary or None}
+    return fit, {name: value for name, value in made.items() if _sound(name, value)}
+
+
+def _sound(name: str, value: Json) -> bool:
+    """Return whether a recorded value has the right type: names of columns must be text, even in a forged file."""
+    if name == "ignored":
+        return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+    return not name.endswith(" column") or value is None or isinstance(value, str)

@@ -1,4 +1,4 @@
-"""Progress on stderr: a bar with the time left for anything over two seconds, on a terminal only."""
+"""Progress bar with the remaining time on stderr, shown after two seconds and on a terminal only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from covary._words import counted
+from covary._words import clock, counted
 from covary.cli.output import console
 
 PATIENCE = 2.0  # seconds before anything is shown
 
 
 class Bar:
-    """A line that appears after two seconds: what is being done, how much of it, how long it may still take."""
+    """Line that appears after two seconds, with the current operation, its progress and the remaining time."""
 
     def __init__(self, show: bool, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -49,12 +49,12 @@ class Bar:
                 self.progress.start()
 
     def stage(self, text: str) -> None:
-        """Begin something whose length is not known."""
+        """Show an operation of unknown duration."""
         if self.progress is not None:
             self.progress.update(self.task, description=text, total=None, completed=0, share="", left="")
 
     def at(self, text: str, fraction: float, seconds: float) -> None:
-        """A share of the work is done, after so many seconds."""
+        """Show the fraction of the work that is done, and the remaining time estimated from the seconds so far."""
         if self.progress is not None:
             left = seconds * (1 - fraction) / fraction if fraction > 0 else 0.0
             shown = f"{clock(left)} left" if seconds > PATIENCE and fraction > 0.02 else ""
@@ -63,13 +63,13 @@ class Bar:
             )
 
     def say(self, text: str) -> None:
-        """A line on stderr that stays, above the bar."""
+        """Print a permanent line on stderr, above the bar."""
         if not self.quiet:
             out = console(stderr=True) if self.progress is None else self.progress.console
             out.print(text, soft_wrap=True)
 
     def close(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self.timer is not None:
             self.timer.cancel()
         with self.lock:
@@ -78,25 +78,9 @@ class Bar:
                 self.progress.stop()
 
 
-def clock(seconds: float) -> str:
-    """Seconds as a person says them.
-
-    Examples
-    --------
-    >>> clock(4.2), clock(80), clock(4000)
-    ('5 s', '1 min 20 s', '1 h 7 min')
-    """
-    whole = max(1, int(seconds + 0.999))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {round(whole % 3600 / 60)} min"
-
-
 @contextmanager
 def bar(*, quiet: bool = False) -> Iterator[Bar]:
-    """A bar if stderr is a terminal and nobody asked for silence."""
+    """Yield a bar, visible if stderr is a terminal and not ``quiet``."""
     made = Bar(not quiet and sys.stderr.isatty(), quiet)
     try:
         yield made
@@ -106,8 +90,8 @@ def bar(*, quiet: bool = False) -> Iterator[Bar]:
 
 @contextmanager
 def learning(shown: Bar) -> Iterator[None]:
-    """Inside this block the bar follows the search for parameters."""
-    from covary.selection.progress import watching
+    """Show the progress of learning on the bar within a block."""
+    from covary.selection.state import watching
 
     last: dict[str, Any] = {"text": "learning", "fraction": 0.0, "step": 0.0, "began": time.monotonic()}
 
@@ -121,7 +105,7 @@ def learning(shown: Bar) -> Iterator[None]:
     def pieces(what: str, done: int, total: int) -> None:
         if what != "learning":
             shown.at(f"{what} {done:,}/{total:,}", done / total, 0.0)
-        elif total > 1:  # inside one evaluation: as far as the last one moved the bar
+        elif total > 1:  # within an evaluation, assume the same step as the last one
             fraction = min(0.99, last["fraction"] + last["step"] * done / total)
             shown.at(f"{last['text']}, {done:,}/{total:,} groups of experts", fraction, time.monotonic() - last["began"])
 

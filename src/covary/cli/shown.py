@@ -1,21 +1,127 @@
-"""Tables for people: what was fitted, what a file holds."""
+"""Descriptions of models, and tables for text output."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from covary._words import counted
+from covary._words import clock, counted, some
 from covary.cli.output import console
+from covary.cli.progress import Bar
+from covary.cli.rendering import rendered
+from covary.diagnosis import quick_warnings
+from covary.fits import AbstractFamily, AnyFit, Json, Row, Summary, family_of
+from covary.tables.described import column_facts
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 MOST_LINES = 30
+QUICK_ROWS = 50_000  # most rows on disk for which relevance is computed, which evaluates all experts several times
+A_MINUTE = 60.0  # seconds that error bars may take unless they are requested
 
 
+@dataclass(frozen=True)
+class Told:
+    """Description of a fit: summary, with or without error bars, relevance of each column, and notes on omissions."""
+
+    fit: AnyFit
+    summary: Summary
+    error_bars: bool
+    shares: dict[str, float]
+    notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(fit: AnyFit, error_bars: bool | None, max_time: float | None, progress: Bar) -> Told:
+        """Describe a fit; error bars as requested, or by default if they take less than a minute or ``max_time``."""
+        bars, note = worth_error_bars(fit, error_bars, max_time)
+        progress.stage("computing error bars")
+        summary = summary_of(fit, error_bars=bars)
+        progress.stage("computing relevance")
+        shares, unsaid = relevance(fit)
+        return Told(fit, in_words(summary), bars, shares, tuple(text for text in (note, unsaid) if text))
+
+    @property
+    def family(self) -> AbstractFamily[object]:
+        """The family of the fit."""
+        return family_of(self.fit)
+
+    def json(self) -> dict[str, Json]:
+        """Return the description as JSON."""
+        return {
+            "columns": column_facts(self.fit.columns),
+            **self.family.facts(self.fit),
+            "parameters": self.family.parameters(self.fit, self.summary, error_bars=self.error_bars),
+            "relevance": self.shares,
+        }
+
+    def show(self, extra: Sequence[tuple[str, str]]) -> None:
+        """Print facts, parameters and relevance."""
+        out, inputs = console(), len(self.fit.columns.keys)
+        out.print(self.summary.title, style="bold")
+        facts = [(name, str(text)) for name, text in self.summary.facts]
+        out.print(facts_table([*extra, *(fact for fact in facts if fact[0] != "classes")]))  # shown in the line of the target
+        if self.summary.rows:
+            out.print()
+            out.print(parameters_table(self.summary.rows))
+            _more(out, len(self.summary.rows))
+        if self.notes:
+            out.print("; ".join(self.notes), style="dim")
+        if len(self.shares) > 1:
+            out.print()
+            out.print(relevance_table(self.shares))
+            _more(out, len(self.shares))
+            out.print("relevance: the share of the function's variation that involves the column", style="dim")
+            if inputs > len(self.shares):
+                what = f"shown for the {len(self.shares)} of {counted(inputs, 'column')} along which predictions vary most"
+                out.print(what, style="dim")
+
+
+def worth_error_bars(fit: AnyFit, asked: bool | None, max_time: float | None) -> tuple[bool, str]:
+    """Return whether to compute error bars, and the note if they are omitted."""
+    if asked is not None:
+        return asked, ""
+    needed = family_of(fit).price(fit)
+    if needed <= (A_MINUTE if max_time is None else max(1.0, max_time)):
+        return True, ""
+    return False, f"no error bars: they would take about {clock(needed)}; compute them with --error-bars yes"
+
+
+def summary_of(fit: AnyFit, *, error_bars: bool) -> Summary:
+    """Return the summary of a fit and its warnings, with or without error bars."""
+    found = family_of(fit).summary(fit if error_bars else family_of(fit).without_error_bars(fit))
+    if not error_bars:
+        found = replace(found, rows=tuple(replace(row, error="") for row in found.rows))
+    return found.warned(quick_warnings(fit))
+
+
+def in_words(summary: Summary) -> Summary:
+    """Return the summary in terms of the command: options instead of arguments."""
+    return replace(summary, facts=tuple((name, rendered(text)) for name, text in summary.facts))
+
+
+def relevance(fit: AnyFit) -> tuple[dict[str, float], str]:
+    """Return the relevance of each column, or the reason for omitting it."""
+    rows, on_disk = family_of(fit).rows(fit)
+    if on_disk and rows is not None and rows > QUICK_ROWS:
+        return {}, f"no relevance: all experts would have to read {counted(rows, 'row')} several times"
+    found, keys = family_of(fit).relevance(fit), dict(zip(fit.columns.names, fit.columns.keys, strict=True))
+    if found is None:
+        return {}, ""
+    return {keys.get(name, name): share for name, share in zip(found.names, found.values.tolist(), strict=True)}, ""
+
+
+def few(names: Sequence[str], most: int = 12) -> str:
+    """Return the first names of a list and the number of the others."""
+    return some(names, most)
+
+
+# tables -----------------------------------------------------------------------------------------------------------
 def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
-    """Names beside what is said about them."""
+    """Return a table of names and values."""
     table = _table(show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -24,8 +130,8 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
     return table
 
 
-def parameters_table(rows: Sequence[Any]) -> Table:
-    """Parameters with error bars, of a Summary's rows."""
+def parameters_table(rows: Sequence[Row]) -> Table:
+    """Return a table of parameters with error bars, from the rows of a summary."""
     table = _table()
     table.add_column("parameter", overflow="fold")
     table.add_column("value", justify="right", no_wrap=True)
@@ -37,7 +143,7 @@ def parameters_table(rows: Sequence[Any]) -> Table:
 
 
 def relevance_table(shares: dict[str, float]) -> Table:
-    """Input columns with a bar for each."""
+    """Return a table of input columns, with a bar for each relevance."""
     table = _table()
     table.add_column("input", overflow="fold")
     table.add_column("relevance", justify="right", no_wrap=True)
@@ -48,7 +154,7 @@ def relevance_table(shares: dict[str, float]) -> Table:
 
 
 def simple_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> Table:
-    """A table of words; the columns numbered in ``right`` are numbers."""
+    """Return a table of text; the columns whose numbers are in ``right`` are aligned to the right."""
     table = _table()
     for i, title in enumerate(titles):
         table.add_column(title, justify="right" if i in right else "left", overflow="fold")
@@ -57,30 +163,7 @@ def simple_table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right:
     return table
 
 
-def show_model(
-    summary: Any, shares: dict[str, float], inputs: int, *, extra: Sequence[tuple[str, str]] = (), note: str = ""
-) -> None:
-    """Facts, parameters, relevance."""
-    out = console()
-    out.print(summary.title, style="bold")
-    out.print(facts_table([*extra, *(fact for fact in summary.facts if fact[0] != "classes")]))  # the target's line has them
-    out.print()
-    out.print(parameters_table(summary.rows))
-    _more(out, len(summary.rows))
-    if note:
-        out.print(note, style="dim")
-    if len(shares) > 1:
-        out.print()
-        out.print(relevance_table(shares))
-        _more(out, len(shares))
-        out.print("relevance: the share of the function's variation that involves the column", style="dim")
-        if inputs > len(shares):
-            out.print(
-                f"told of the {len(shares)} of {counted(inputs, 'column')} along which predictions move most", style="dim"
-            )
-
-
-def _more(out: Any, count: int) -> None:
+def _more(out: Console, count: int) -> None:
     if count > MOST_LINES:
         out.print(f"  and {count - MOST_LINES} more: --json lists all", style="dim")
 
@@ -92,8 +175,8 @@ def _table(*, show_header: bool = True) -> Table:
     return Table(box=box.SIMPLE_HEAD if show_header else None, show_header=show_header, pad_edge=True, padding=(0, 1))
 
 
-def _plain(text: str) -> Any:
-    """Text as it is: brackets of column names are no markup."""
+def _plain(text: str) -> Text:
+    """Return text without markup: brackets in column names are literal."""
     from rich.text import Text
 
     return Text("".join(c if c.isprintable() else " " for c in str(text)))

@@ -1,4 +1,4 @@
-"""Committees of experts: many rows parted among exact models whose answers are combined, on one machine or many."""
+"""Committees of experts: many rows split across exact models whose predictions are combined, on one machine or many."""
 
 from covary.committee.rules import (
     BCM,
@@ -15,7 +15,7 @@ from covary.committee.rules import (
     joint_bcm,
 )
 from covary.committee.settings import Committee
-from covary.committee.sources import Parquet
+from covary.tables.parquet import Parquet
 
 __all__ = [
     "BCM",

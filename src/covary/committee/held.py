@@ -1,68 +1,96 @@
-"""Experts where they are worked on."""
+"""Groups of experts on their workers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Generic, TypedDict, TypeVar, TypeVarTuple
 
+from covary.committee.expert import I
 from covary.committee.ledger import Ledger
 from covary.executors import as_executor
+from covary.executors.choose import Executor
+from covary.executors.pieces import Held as Piece
+from covary.executors.pieces import Note
+
+T = TypeVar("T")
+R = TypeVar("R")
+Common = TypeVarTuple("Common")
 
 
-class Held:
-    """Groups of experts, and who works on them.
+class Description(TypedDict, Generic[I, T]):
+    """Pickled state of groups of experts."""
 
-    Nothing is sent anywhere before the first piece of work. What is pickled is the description alone: whoever reads it back
-    works in a process of its own.
+    load: Callable[[I], T]
+    items: list[I]
+    rows: list[int]
+    experts: int
+
+
+class Held(Generic[I, T]):
+    """Groups of experts, and the executor that works on them.
+
+    Nothing is sent to workers before the first computation. Only the descriptions of the groups are pickled; after unpickling,
+    the computations run in the current process.
 
     Parameters
     ----------
     executor
-        Who does the work: an executor, or what :func:`covary.executors.as_executor` makes one of.
+        An executor, or an argument of :func:`covary.executors.as_executor`.
     load, items
-        How the rows of a group are got from its description, and the descriptions.
+        Function that loads the rows of a group from its description, and the descriptions.
     rows
-        The rows of each group.
+        Number of rows of each group.
     experts
-        How many experts there are in all of them.
+        Total number of experts.
     ledger
-        Where finished work is written down, or None.
+        Checkpoint for finished results, or None.
     """
 
     def __init__(
-        self, executor: Any, load: Any, items: Sequence[Any], rows: list[int], experts: int, ledger: Ledger | None = None
+        self,
+        executor: Executor | str | None,
+        load: Callable[[I], T],
+        items: Sequence[I],
+        rows: list[int],
+        experts: int,
+        ledger: Ledger | None = None,
     ) -> None:
         self.executor, self.load, self.items = as_executor(executor), load, list(items)
         self.rows, self.experts, self.ledger = rows, experts, ledger
-        self._handles: list[Any] | None = None
+        self._handles: list[Piece[I, T]] | None = None
 
     @property
     def total(self) -> int:
-        """The rows of all."""
+        """Total number of rows."""
         return sum(self.rows)
 
     @property
-    def handles(self) -> list[Any]:
-        """The groups where they are worked on."""
+    def handles(self) -> list[Piece[I, T]]:
+        """Handles of the groups on their workers."""
         if self._handles is None:
             self._handles = self.executor.hold(self.load, self.items)
         return self._handles
 
     def map(
-        self, function: Any, *common: Any, which: Sequence[int] | None = None, key: str = "", note: Any = None
-    ) -> list[Any]:
-        """The function of every group (or of some), in their order; what the ledger has is not computed again."""
+        self,
+        function: Callable[[T, *Common], R],
+        *common: *Common,
+        which: Sequence[int] | None = None,
+        key: str = "",
+        note: Note | None = None,
+    ) -> list[R]:
+        """Apply a function to every group (or to those in ``which``), in order; results in the ledger are not recomputed."""
         which = range(len(self.items)) if which is None else which
         keys = [f"{key}-{i}" for i in which] if self.ledger is not None and key else None
         keep = None if keys is None else self.ledger
         return self.executor.map(function, [self.handles[i] for i in which], *common, note=note, keep=keep, keys=keys)
 
-    def on(self, executor: Any) -> Held:
-        """The same experts, worked on by somebody else."""
+    def on(self, executor: Executor | str | None) -> Held[I, T]:
+        """Return the same experts on another executor."""
         return Held(executor, self.load, self.items, self.rows, self.experts, self.ledger)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> Description[I, T]:
         return {"load": self.load, "items": self.items, "rows": self.rows, "experts": self.experts}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Description[I, T]) -> None:
         self.__init__(None, **state)

@@ -1,35 +1,42 @@
-"""Rows foretold by all the others of a committee, without fitting again.
+"""Leave-one-out predictions of a committee, without refitting.
 
-A row is known to one expert alone. What that expert says of it without having seen it (R&W, eq. 5.12) takes the place of what
-it says, and all the others say what they say: the sums of the committee lose one part and gain another. Rows that all experts
-share cannot be left out like this. Where the rows are on disk, those of the sample at hand are left out, and each expert finds
-its own among them.
+Each row belongs to a single expert. The prediction of that expert without the row (R&W, eq. 5.12) replaces its prediction with
+the row, and those of the other experts remain, so that a single term in the sums of the committee changes. Rows shared by all
+experts cannot be left out in this way. If the rows are on disk, rows of the sample in memory are left out, and each expert
+searches for them among its own.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from covary.committee.expert import foretold, places
-from covary.committee.rules import Sums
+from covary.committee.expert import places, without_own
+from covary.committee.experts import Experts
+from covary.committee.rules import AbstractRule, Sums
+from covary.data import Data
+from covary.posterior import Combination
+from covary.posterior.combination import LEFT_OUT
 from covary.prediction import Spread
 
-MOST = 1000  # rows that are left out
+if TYPE_CHECKING:
+    from covary.committee.members import Members
 
 
-def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndarray, Spread]:
-    """Some rows, drawn by a seed, and what all others say of the latent function there; NaN where Laplace's method cannot say.
+def left_out(posterior: Combination[Members], *, most: int = LEFT_OUT, key: int = 0) -> tuple[np.ndarray, Spread]:
+    """Return rows drawn at random and the leave-one-out predictions of the latent function there.
+
+    Predictions are NaN where Laplace's method fails.
 
     Parameters
     ----------
     posterior
-        Of a committee, with one latent function.
+        Posterior of a committee with one latent function.
     most
-        How many rows at most.
+        Maximum number of rows.
     key
-        The seed.
+        Random seed.
 
     Examples
     --------
@@ -41,44 +48,48 @@ def left_out(posterior: Any, *, most: int = MOST, key: int = 0) -> tuple[np.ndar
     >>> len(rows), bool((said.variance > post.predict(x).f.variance).all())
     (60, True)
     """
-    bound, data = posterior.bound, posterior.data
-    whose = None if bound.elsewhere else _whose(bound, data.rows)
+    return posterior.left_out(most=most, key=key)
+
+
+def leave_one_out(members: Members, data: Data, most: int, key: int) -> tuple[np.ndarray, Spread]:
+    """Compute the leave-one-out predictions of :func:`left_out` from the experts and their rows, or a sample of them."""
+    whose = None if members.on_disk else _whose(members, data.rows)
     if whose is not None:
         own = whose[0] >= 0
-    elif bound.common is None:
+    elif members.common is None:
         own = np.ones(data.rows, bool)
     else:
-        own = places(bound.common, data.X, data.y) < 0
+        own = places(members.common, data.X, data.y) < 0
     rows = np.sort(np.random.default_rng(key).permutation(np.flatnonzero(own))[:most])
     X, y = data.X.take(rows), data.y[rows]
-    start = None if bound.common is None else bound.common.latent(X)
-    asked = bound.asked(X)
+    start = None if members.common is None else members.common.latent(X)
+    asked = members.asked(X)
     known = None if whose is None else (whose[0][rows], whose[1][rows])
-    found = bound.ask(foretold, bound.rule, X, y, known, start, asked, wanted=asked.wanted)
-    total: Any = None
-    for sums, _ in found:
-        total = sums if total is None else total + sums
+    found = members.ask(without_own, members.rule, X, y, known, start, asked, wanted=asked.wanted)
+    each = [sums for sums, _ in found if sums is not None]
+    total = sum(each[1:], each[0]) if each else None
     mean, variance = np.full(len(rows), np.nan), np.full(len(rows), np.nan)
-    if total is not None:  # holds as it is where the expert that knows the row is not asked about it
-        every = bound.rule.verdict(total)
+    if total is not None:  # if the expert that has a row does not predict it, the sums do not change
+        every = members.rule.verdict(total)
         mean, variance = every.mean, every.variance
     for _, group in found:
         for mine, alone, spread, new, old in group:
-            said = Spread(alone, spread) if total is None else _exchanged(bound.rule, total, mine, new, old)
+            said = Spread(alone, spread) if total is None else _exchanged(members.rule, total, mine, new, old)
             mean[mine], variance[mine] = said.mean, said.variance
     return rows, Spread(mean, variance)
 
 
-def _whose(bound: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of rows at hand: the expert of each (-1 where all share it), and its place among the expert's rows."""
+def _whose(members: Members, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the expert of each row in memory (-1 for shared rows), and the position of the row among the expert's rows."""
     owners, place = np.full(count, -1), np.zeros(count, np.int64)
-    shared = 0 if bound.shared is None else bound.shared.rows  # they stand before an expert's own
-    for number, own in enumerate(bound.settled.rows):
+    shared = 0 if members.shared is None else members.shared.rows  # they come before the expert's other rows
+    assert isinstance(members.settled, Experts)
+    for number, own in enumerate(members.settled.rows):
         owners[own], place[own] = number, shared + np.arange(len(own))
     return owners, place
 
 
-def _exchanged(rule: Any, total: Sums, mine: np.ndarray, new: Sums, old: Sums) -> Spread:
-    """The verdict with one expert's opinion exchanged for the one it had without the row."""
+def _exchanged(rule: AbstractRule, total: Sums, mine: np.ndarray, new: Sums, old: Sums) -> Spread:
+    """Return the combined prediction with the contribution of one expert replaced by its contribution without the row."""
     fields = Sums.__dataclass_fields__
     return rule.verdict(Sums(*(getattr(total, name)[mine] - getattr(old, name) + getattr(new, name) for name in fields)))

@@ -1,8 +1,8 @@
-"""Which expert gets which rows (W 69): at random, by place, by a column, or as they come.
+"""Partitions of rows into experts (W 69): at random, by position, by a column, or in order of arrival.
 
-A partition is fitted once, on the inputs at hand or on a sample of them (:func:`splitter`), and then tells of any rows which
-expert they belong to (``assign``): the rows of a file that is read in pieces, or new inputs that want the nearest expert.
-Places are measured in length-scales, as correlation decides who is near.
+A partition is fitted once, to the inputs or a sample of them (:func:`splitter`). It then assigns any rows to experts
+(``assign``): the rows of a file that is read in pieces, or new inputs to the nearest expert. Distances are measured in
+length-scales, since correlation determines which rows are near.
 """
 
 from __future__ import annotations
@@ -10,29 +10,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
 from covary._words import counted
 
-PARTITIONS = ("kmeans", "kd_tree", "random", "arrival")  # and "column:..." of a column
-FITTED, EACH = 20_000, 32  # rows of a sample on which places are found, and at least so many for every expert
-NEAR = 2**23  # distances that are computed at a time
-ROUNDS, STEP = 60, 0.3  # of making parts equally large
+PARTITIONS = ("kmeans", "kd_tree", "random", "arrival")  # and "column:NAME"
+FITTED, EACH = 20_000, 32  # rows of the sample to which a partition is fitted, and the minimum per expert
+NEAR = 2**23  # number of distances computed at a time
+ROUNDS, STEP = 60, 0.3  # iterations and step size of balancing the parts
 
 
 @dataclass(frozen=True)
 class Random:
-    """Rows dealt out at random, equally many to each expert."""
+    """Random partition with equally many rows per expert."""
 
     experts: int
     seed: int
     local = False
 
     def assign(self, x: np.ndarray, key: int = 0) -> np.ndarray:
-        """The expert of every row; ``key`` tells apart the pieces in which rows come."""
+        """Return the expert of every row; ``key`` identifies the piece of a table that is read in pieces."""
         rng = np.random.default_rng([self.seed, key])
         deal = (np.arange(len(x)) + rng.integers(self.experts)) % self.experts
         return deal[rng.permutation(len(x))]
@@ -40,10 +41,10 @@ class Random:
 
 @dataclass(frozen=True)
 class Centres:
-    """Rows go to the nearest of some centres, each with a handicap that makes the parts about equally large.
+    """Partition by the nearest centre, with weights that make the parts about equally large.
 
-    ``assign`` takes the least :math:`\\|x/u - c_j\\|^2 + w_j`: a power diagram, whose handicaps w are raised where too
-    many rows come and lowered where too few do.
+    ``assign`` minimises :math:`\\|x/u - c_j\\|^2 + w_j`. This is a power diagram, whose weights w are raised for parts with
+    too many rows and lowered for parts with too few.
     """
 
     unit: np.ndarray
@@ -53,11 +54,11 @@ class Centres:
 
     @property
     def experts(self) -> int:
-        """How many."""
+        """Number of experts."""
         return len(self.centres)
 
     def assign(self, x: np.ndarray, key: int = 0) -> np.ndarray:
-        """The expert of every row."""
+        """Return the expert of every row."""
         out = np.empty(len(x), np.int64)
         for start in range(0, len(x), 4096):
             part = slice(start, start + 4096)
@@ -65,19 +66,19 @@ class Centres:
         return out
 
     def distances(self, x: np.ndarray) -> np.ndarray:
-        """How far every row is from every part (n, parts), but for something that all parts have in common."""
+        """Return the distance of every row from every part (n, parts), up to a constant per row."""
         return (self.centres**2).sum(1) + self.handicap - 2 * (x / self.unit) @ self.centres.T
 
     def among(self, numbers: Sequence[int]) -> Centres:
-        """The same with some of the experts alone: those that have rows."""
+        """Return the partition restricted to the given experts, those that have rows."""
         return replace(self, handicap=np.where(np.isin(np.arange(self.experts), numbers), self.handicap, np.inf))
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Rows go down a tree of thresholds (k-d tree): node i splits ``column[i]`` at ``threshold[i]``; negative: a leaf.
+    """Partition by a tree of thresholds (k-d tree): node i splits ``column[i]`` at ``threshold[i]``.
 
-    ``unit`` is the length-scale of every column, in which the distance from a box is measured.
+    Negative columns mark leaves. ``unit`` is the length-scale of every column, in which distances from a box are measured.
     """
 
     column: np.ndarray
@@ -89,7 +90,7 @@ class Tree:
     local = True
 
     def assign(self, x: np.ndarray, key: int = 0) -> np.ndarray:
-        """The expert of every row."""
+        """Return the expert of every row."""
         node = np.zeros(len(x), np.int64)
         while True:
             inner = self.column[node] >= 0
@@ -102,7 +103,7 @@ class Tree:
 
     @cached_property
     def boxes(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lowest and the highest corner of every expert's box (experts, d): infinite where nothing was cut."""
+        """Return the lowest and the highest corner of every expert's box (experts, d); infinite on sides without a cut."""
         low = np.full((len(self.column), len(self.unit)), -np.inf)
         high = -low
         for i in np.flatnonzero(self.column >= 0):  # a node comes before those below it
@@ -114,7 +115,7 @@ class Tree:
         return low[leaves], high[leaves]
 
     def distances(self, x: np.ndarray) -> np.ndarray:
-        """The squared distance of every row from every box (n, parts), zero inside."""
+        """Return the squared distance of every row from every box (n, parts), which is zero inside."""
         low, high = self.boxes
         out = np.zeros((len(x), len(low)))
         for j in set(self.column[self.column >= 0].tolist()):
@@ -123,7 +124,7 @@ class Tree:
         return out
 
     def among(self, numbers: Sequence[int]) -> Tree:
-        """The same with some of the experts alone, those that have rows: where one side has none, the other is taken."""
+        """Return the tree restricted to the given experts; a node with one empty side is replaced by its other side."""
         if len(numbers) == self.experts:
             return self
         left, right = self.left.copy(), self.right.copy()
@@ -137,49 +138,69 @@ class Tree:
         return replace(self, left=left, right=right)
 
 
-def near(splitter: Any, part: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
-    """The experts whose parts are nearest to every row, the nearest first (n, count).
+Place = Centres | Tree  # spatial partitions
+Splitter = Place | Random
+
+
+class Divides(Protocol):
+    """A partition; ``key`` identifies the piece of a table that is read in pieces."""
+
+    def assign(self, x: np.ndarray, key: int = 0) -> np.ndarray:
+        """Return the expert of every row."""
+        ...
+
+
+def near(splitter: Place, part: np.ndarray, x: np.ndarray, count: int) -> np.ndarray:
+    """Return the experts whose parts are nearest to every row, the nearest first (n, count).
 
     Parameters
     ----------
     splitter
-        A partition by place.
+        A spatial partition.
     part
-        Which part of it every expert has: some may have one together, where a large part was parted again.
+        The part of every expert; experts share a part if a large part was split again.
     x
-        The rows (n, d).
+        Rows (n, d).
     count
-        How many experts.
+        Number of experts to return per row.
     """
     count, step = min(count, len(part)), max(1, NEAR // max(1, len(part)))
     out = np.empty((len(x), count), np.int64)
     for start in range(0, len(x), step):
         far = splitter.distances(x[start : start + step])[:, part]
         some = np.argpartition(far, count - 1, axis=1)[:, :count]
-        some.sort(axis=1)  # the lower number goes first where two are equally near
+        some.sort(axis=1)  # the lower index comes first in a tie
         order = np.argsort(np.take_along_axis(far, some, axis=1), axis=1, kind="stable")
         out[start : start + step] = np.take_along_axis(some, order, axis=1)
     return out
 
 
-def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: int = 0, names: Any = None) -> Any:
-    """A partition into so many experts, fitted to inputs; None for ``"arrival"``, which needs none.
+def splitter(
+    kind: str,
+    x: np.ndarray,
+    experts: int,
+    *,
+    unit: np.ndarray | None = None,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+) -> Splitter | None:
+    """Fit a partition into a number of experts to inputs; None for ``"arrival"``, which needs no partition.
 
     Parameters
     ----------
     kind
-        ``"random"``; ``"kmeans"``, compact parts; ``"kd_tree"``, boxes of equally many rows, quick for very many experts;
-        ``"column:NAME"``, rows of one value stay together; ``"arrival"``, as the rows come.
+        ``"random"``; ``"kmeans"``, compact parts; ``"kd_tree"``, boxes with equally many rows, fast for very many experts;
+        ``"column:NAME"``, rows with the same value stay together; ``"arrival"``, in order of arrival.
     x
         Inputs, or a sample of them (n, d).
     experts
-        How many.
+        Number of experts.
     unit
-        One length-scale per column, in which nearness is measured; the columns' spread by default.
+        One length-scale per column, in which distances are measured; by default the standard deviations of the columns.
     seed
-        Of what is random.
+        Random seed.
     names
-        The names of the columns, for ``"column:NAME"``.
+        Names of the columns, for ``"column:NAME"``.
 
     Examples
     --------
@@ -189,7 +210,7 @@ def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: 
     """
     if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
         known = ", ".join(map(repr, PARTITIONS))
-        raise fail("Committee", f"partition is {kind!r}", f"choose one of {known}, or 'column:NAME'")
+        raise fail("Committee", Option("partition") + f" is {kind!r}", f"choose one of {known}, or 'column:NAME'")
     if kind == "arrival":
         return None
     if kind == "random":
@@ -205,17 +226,24 @@ def splitter(kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: 
 
 
 def parts(
-    kind: str, x: np.ndarray, experts: int, *, unit: Any = None, seed: int = 0, names: Any = None, even: bool = True
-) -> tuple[Any, list[Any]]:
-    """The partition, and the rows of every expert in their order, none of them empty.
+    kind: str,
+    x: np.ndarray,
+    experts: int,
+    *,
+    unit: np.ndarray | None = None,
+    seed: int = 0,
+    names: Sequence[str] | None = None,
+    even: bool = True,
+) -> tuple[Splitter | None, list[np.ndarray]]:
+    """Fit a partition, and return it with the rows of every expert in their original order; no expert is empty.
 
     Parameters
     ----------
     kind, x, experts, unit, seed, names
         As in :func:`splitter`.
     even
-        Whether parts that came out more than twice as large as the mean are parted again (not those of one column's values,
-        which stay together); the partition then no longer tells whose a new input is.
+        Whether to split parts more than twice as large as the mean again (except with ``"column:NAME"``, which keeps equal
+        values together). The partition then no longer determines the expert of a new input.
     """
     found = splitter(kind, x, experts, unit=unit, seed=seed, names=names)
     if found is None:
@@ -228,7 +256,7 @@ def parts(
 
 
 def _evened(rows: list[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
-    """Parts no larger than twice the mean one, where places alone would make them so: the largest is halved."""
+    """Halve the largest part until no part is larger than twice the mean."""
     most = 2 * max(1, round(len(x) / len(rows)))
     rows = [r for r in rows if len(r)]
     while max(len(r) for r in rows) > most:
@@ -239,32 +267,32 @@ def _evened(rows: list[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
     return rows
 
 
-def which_column(name: str, names: Any, columns: int) -> int:
-    """The number of a column, by name or by number."""
+def which_column(name: str, names: Sequence[str] | None, columns: int) -> int:
+    """Return the index of a column, given by name or by index."""
     known = [] if names is None else [str(n) for n in names]
     if name in known:
         return known.index(name)
     if name.isdigit() and int(name) < columns:
         return int(name)
     given = f"the columns are {', '.join(known[:12])}" if known else f"X has {counted(columns, 'column')}"
-    raise fail("Committee", f"partition is 'column:{name}'", f"name one that is there ({given})")
+    raise fail("Committee", Option("partition") + f" is 'column:{name}'", f"give the name of an input column ({given})")
 
 
-def _by_column(x: np.ndarray, column: int, experts: int, called: Any) -> Tree:
-    """Consecutive values of one column together, in ranges of about equally many rows; ``called`` is its name."""
+def _by_column(x: np.ndarray, column: int, experts: int, called: str | int) -> Tree:
+    """Split one column into ranges with about equally many rows, keeping equal values together; ``called`` is its name."""
     values, counts = np.unique(x[:, column], return_counts=True)
     if len(values) < experts:
-        what = f"column {called} has {counted(len(values), 'different value')} for {counted(experts, 'expert')}"
-        raise fail("Committee", what, "ask for fewer experts, or part the rows by something else")
+        what = f"column {called} has {counted(len(values), 'distinct value')} for {counted(experts, 'expert')}"
+        raise fail("Committee", what, "use fewer experts, or another partition")
     ends = np.searchsorted(np.cumsum(counts), len(x) * np.arange(1, experts) / experts)
     ends = np.clip(np.maximum.accumulate(np.maximum(ends, np.arange(experts - 1))), 0, len(values) - 2)
-    for i in range(experts - 2, -1, -1):  # every range at least one value
+    for i in range(experts - 2, -1, -1):  # at least one value per range
         ends[i] = min(ends[i], len(values) - experts + i)
     return _threshold_tree(column, (values[ends] + values[ends + 1]) / 2, np.ones(x.shape[1]))
 
 
 def _threshold_tree(column: int, cuts: np.ndarray, unit: np.ndarray) -> Tree:
-    """A tree over one column with these thresholds, as shallow as can be."""
+    """Build a tree of minimum depth over one column with these thresholds."""
     nodes: list[list[float]] = []
 
     def grow(low: int, high: int) -> int:
@@ -287,7 +315,7 @@ def _as_tree(nodes: list[list[float]], experts: int, unit: np.ndarray) -> Tree:
 
 
 def _tree(x: np.ndarray, unit: np.ndarray, experts: int) -> Tree:
-    """Boxes of equally many rows: the column that reaches over most length-scales is cut at the fitting quantile."""
+    """Build boxes with equally many rows, cutting the column that spans the most length-scales at a quantile."""
     nodes: list[list[float]] = []
 
     def grow(rows: np.ndarray, first: int, count: int) -> int:
@@ -303,7 +331,7 @@ def _tree(x: np.ndarray, unit: np.ndarray, experts: int) -> Tree:
             cut = _between(np.sort(value), len(rows) * half // count)
             if cut is not None:
                 break
-        else:  # all rows alike: nobody can part them
+        else:  # all rows are equal and cannot be split
             column, cut = 0, float(z[0, 0]) if len(rows) else 0.0
             value = z[:, 0]
         nodes[i][:2] = [column, cut]
@@ -315,7 +343,7 @@ def _tree(x: np.ndarray, unit: np.ndarray, experts: int) -> Tree:
 
 
 def _between(ordered: np.ndarray, at: int) -> float | None:
-    """A threshold between two different values, as near as can be to a place in their order; None if all are equal."""
+    """Return a threshold between two distinct values, as close to position ``at`` as possible; None if all are equal."""
     if not len(ordered) or ordered[0] == ordered[-1]:
         return None
     at = min(max(at, 1), len(ordered) - 1)
@@ -326,15 +354,15 @@ def _between(ordered: np.ndarray, at: int) -> float | None:
 
 
 def _centres(x: np.ndarray, unit: np.ndarray, experts: int, seed: int) -> Centres:
-    """Centres by k-means, then handicaps until the parts of the sample are about equally large."""
+    """Find centres by k-means, then weights that make the parts of the sample about equally large."""
     from sklearn.cluster import MiniBatchKMeans
 
     z = x / unit
     different = len(np.unique(z, axis=0))
     if different < experts:
         few = counted(different, "row differs", "rows differ")
-        what = f"partition is 'kmeans' and only {few} for {counted(experts, 'expert')}"
-        raise fail("Committee", what, "ask for fewer experts, or partition='random'")
+        what = Option("partition") + f" is 'kmeans' and only {few} for {counted(experts, 'expert')}"
+        raise fail("Committee", what, "use fewer experts, or " + Option("partition", "'random'"))
     means = MiniBatchKMeans(experts, random_state=seed % 2**32, n_init="auto", batch_size=min(len(z), 4096), max_iter=30).fit(z)
     centres = np.asarray(means.cluster_centers_, np.float64)
     square = (centres**2).sum(1) - 2 * z @ centres.T

@@ -1,40 +1,41 @@
-"""How experts that each saw some of the rows speak with one voice (W 71 to 73; R&W, section 8.3.5).
+"""Rules that combine the predictions of experts trained on parts of the rows (W 71 to 73; R&W, section 8.3.5).
 
-Every rule is a product of the experts' Gaussians, each to a power, over a power of something all of them already contain
-(the prior, or what a common expert says):
+Every rule is a product of powers of the experts' Gaussians, divided by a power of a density that all of them contain (the
+prior, or the prediction of a common expert):
 
 .. math:: p(f_*\\mid D) \\propto \\prod_k p_k^{\\beta_k}(f_*) \\Big/ p_0^{\\,\\sum_k\\beta_k - 1}(f_*)
 
-so that precisions and precision-weighted means add up. Sums are what experts, and experts of experts, pass on
-(:class:`Sums`); only the last one turns them into a mean and a variance. Any tree of experts then says the same as a flat
-committee.
+so that precisions and precision-weighted means are sums over experts. Partial sums (:class:`Sums`) are added in any order, and
+converted to a mean and a variance at the end. Any tree of experts therefore predicts the same as a flat committee.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
 from covary._module import Module, static
 from covary._words import counted
 from covary.prediction import Spread
 
-LEAST = 1e-12  # of the variance before: what an expert that is certain is taken for
-NOTHING = 1e-200  # the variance of what was known from the start (a line at zero, a row without noise)
+LEAST = 1e-12  # minimum variance of an expert, as a fraction of the variance of its start
+NOTHING = 1e-200  # minimum variance of a start, where the prior is certain (a line at zero, a row without noise)
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What some experts say together, before anybody divides: every field is a sum over them, so two of them add.
+    """Partial sums of the predictions of some experts: every field is a sum over experts, so that two records can be added.
 
-    With :math:`\\beta` the weight, :math:`\\Lambda` the precision and :math:`\\mu` the mean of an expert, and index 0 for
-    what it started from: ``precision`` is :math:`\\sum\\beta\\Lambda`, ``shift`` :math:`\\sum\\beta\\Lambda\\mu`, ``weight``
+    With :math:`\\beta` the weight, :math:`\\Lambda` the precision and :math:`\\mu` the mean of an expert, and index 0 for its
+    start (the prior, or the prediction of the common expert): ``precision`` is :math:`\\sum\\beta\\Lambda`, ``shift``
+    :math:`\\sum\\beta\\Lambda\\mu`, ``weight``
     :math:`\\sum\\beta`, ``base`` and ``base_shift`` the sums of :math:`\\Lambda_0` and :math:`\\Lambda_0\\mu_0`, ``taken`` and
-    ``taken_shift`` those of :math:`\\beta\\Lambda_0` and :math:`\\beta\\Lambda_0\\mu_0`, ``experts`` how many there are. All
-    of them are per row, since not every expert need be asked about every row.
+    ``taken_shift`` those of :math:`\\beta\\Lambda_0` and :math:`\\beta\\Lambda_0\\mu_0`, ``experts`` their number. All
+    fields are per row, since an expert need not predict every row.
     """
 
     precision: np.ndarray
@@ -50,7 +51,7 @@ class Sums:
         return Sums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
     def among(self, rows: np.ndarray, count: int) -> Sums:
-        """The same for so many rows, of which these are some and nothing is said of the others."""
+        """Return the sums for ``count`` rows, with the given values at ``rows`` and zero elsewhere."""
         return Sums(*(_among(getattr(self, name), rows, count) for name in self.__dataclass_fields__))
 
 
@@ -61,7 +62,7 @@ def _among(values: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
 
 
 def opinion(expert: Spread, start: Spread, weight: np.ndarray) -> Sums:
-    """What one expert adds, with its weight per row."""
+    """Return the contribution of one expert to the sums, given its weight per row."""
     precision, base = _inverse(expert.variance), _inverse(start.variance)
     shift, base_shift = _times(precision, expert.mean), _times(base, start.mean)
     many, wide = _by(weight, base), _by(weight, shift)
@@ -78,12 +79,12 @@ def _times(precision: np.ndarray, mean: np.ndarray) -> np.ndarray:
 
 
 def _by(weight: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Weights per row, shaped to multiply something with more axes."""
+    """Reshape weights per row for multiplication with an array that has more axes."""
     return weight.reshape(len(weight), *(1,) * (like.ndim - 1))
 
 
 def _raised(variance: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """Variances no smaller than some; of a matrix those on its diagonal."""
+    """Raise variances to a minimum; for matrices, those on the diagonal."""
     if variance.ndim == 1:
         return np.maximum(variance, least)
     wanting = np.maximum(least - np.einsum("mii->mi", variance), 0.0)
@@ -91,7 +92,7 @@ def _raised(variance: np.ndarray, least: np.ndarray) -> np.ndarray:
 
 
 def _below_zero(gained: np.ndarray) -> np.ndarray:
-    """The negative part of numbers, or of symmetric matrices."""
+    """Return the negative part of numbers or of symmetric matrices."""
     if gained.ndim == 1:
         return np.minimum(gained, 0.0)
     values, vectors = np.linalg.eigh((gained + gained.transpose(0, 2, 1)) / 2)
@@ -99,41 +100,42 @@ def _below_zero(gained: np.ndarray) -> np.ndarray:
 
 
 def for_outputs(mean: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """A mean per row, for each of several outputs where ``like`` has them."""
+    """Broadcast a mean per row to the outputs of ``like``, if it has several."""
     return mean if mean.ndim == like.ndim else np.broadcast_to(mean[:, None], like.shape)
 
 
 def _log_det(variance: np.ndarray) -> np.ndarray:
-    """The log variance per latent function: of a matrix, the log determinant over its order."""
+    """Return the log variance per latent function; for a matrix, the log determinant divided by its order."""
     return np.linalg.slogdet(variance)[1] / variance.shape[-1] if variance.ndim == 3 else np.log(variance)
 
 
 def entropy_drop(expert: Spread, start: Spread) -> np.ndarray:
-    r"""How much surer an expert is than what it started from: :math:`\tfrac12(\log\sigma_0^2 - \log\sigma_k^2)` (W, eq. 1.58).
+    r"""Return the entropy reduction of an expert, :math:`\tfrac12(\log\sigma_0^2 - \log\sigma_k^2)` (W, eq. 1.58).
 
-    The difference of the differential entropies; for several latent functions per function, so that a committee on them all
-    weighs as one on each would. Never below zero: data do not make a Gaussian process less sure.
+    This is the difference of the differential entropies of its start and its prediction. For several latent functions it is
+    averaged over functions, so that a joint committee has the same weights as separate ones. It is clipped at zero, since
+    data do not increase the variance of a Gaussian process.
     """
     return np.maximum(0.5 * (_log_det(start.variance) - _log_det(expert.variance)), 0.0)
 
 
 class AbstractRule(Module):
-    """A rule of combination: how much each expert weighs, and what is divided by.
+    """Rule that combines experts: the weight of each expert, and the correction for what they share.
 
-    ``corrected``: what the experts share is counted once. ``common``: they share the rows of one expert, and start from what
-    it says instead of from the prior. ``local``: every new input is left to one expert.
+    ``corrected``: the density that the experts share is counted once. ``common``: all experts have the rows of a common
+    expert, and start from its prediction instead of the prior. ``local``: every new input is predicted by a single expert.
     """
 
     corrected: ClassVar[bool] = False
     common: ClassVar[bool] = False
     local: ClassVar[bool] = False
 
-    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
-        """How much an expert weighs, per row; ``first``: whether it is the first one after the common one there."""
+    def weight(self, expert: Spread, start: Spread, first: np.ndarray | bool) -> np.ndarray:
+        """Return the weight of an expert per row; ``first`` marks the rows where it is the first after the common expert."""
         return np.ones(len(expert.mean))
 
-    def opinion(self, expert: Spread, start: Spread, first: Any = False) -> Sums:
-        """What one expert adds to the sums, given what it started from."""
+    def opinion(self, expert: Spread, start: Spread, first: np.ndarray | bool = False) -> Sums:
+        """Return the contribution of one expert to the sums, given its start (the prior or the common prediction)."""
         variance = np.asarray(start.variance, np.float64)
         before = variance if variance.ndim == 1 else np.einsum("mii->mi", variance)
         least = np.maximum(before, NOTHING)
@@ -142,17 +144,17 @@ class AbstractRule(Module):
         return opinion(expert, start, self.weight(expert, start, first))
 
     def verdict(self, sums: Sums) -> Spread:
-        """Mean and variance of the latent function, from the sums over all experts."""
+        """Return mean and variance of the latent function from the sums over all experts."""
         precision, shift = self.total(sums)
         variance = _inverse(precision)
         return Spread(_times(variance, shift), variance)
 
     def total(self, sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-        r"""The precision and the precision-weighted mean of all together (W, eqs. 1.56, 1.57; algorithm 2).
+        r"""Return the combined precision and precision-weighted mean (W, eqs. 1.56, 1.57; algorithm 2).
 
-        Experts that are less sure than what they started from (Laplace's method amid outliers, or where several rows are
-        shared) would take :math:`\sum_k\beta_k(\Lambda_0-\Lambda_k)` off, and with many of them leave less than nothing. Where
-        that sum is not positive its average is taken off instead, which leaves at least the experts' average precision.
+        Experts with a smaller precision than their start (Laplace's method near outliers, or with several shared rows)
+        subtract :math:`\sum_k\beta_k(\Lambda_0-\Lambda_k)`, and the result may be negative if there are many. Where this sum
+        is positive, its average is subtracted instead, so that at least the average precision of the experts remains.
         """
         if not self.corrected:
             return sums.precision, sums.shift
@@ -166,7 +168,7 @@ class AbstractRule(Module):
 
 
 class PoE(AbstractRule):
-    r"""Product of experts: :math:`\sigma_*^{-2} = \sum_k\sigma_k^{-2}`. Far from data its variance is the prior's over M.
+    r"""Product of experts: :math:`\sigma_*^{-2} = \sum_k\sigma_k^{-2}`. Far from data, its variance is the prior variance / M.
 
     Examples
     --------
@@ -178,25 +180,25 @@ class PoE(AbstractRule):
 
 
 class GPoE(AbstractRule):
-    r"""Generalised product of experts: weights that sum to one, so that far from data the prior is found again.
+    r"""Generalised product of experts: the weights sum to one, so that the prediction far from data is the prior.
 
     .. math:: \sigma_*^{-2} = \sum_k\beta_k\sigma_k^{-2},\qquad \sum_k\beta_k = 1
 
     Parameters
     ----------
     weights
-        ``"equal"``: 1/M each, cautious; ``"entropy"``: in proportion to how much each expert has learned at that place.
+        ``"equal"``: 1/M each, which is conservative; ``"entropy"``: proportional to the entropy reduction of each expert.
     """
 
     weights: str = static("equal")
 
-    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
+    def weight(self, expert: Spread, start: Spread, first: np.ndarray | bool) -> np.ndarray:
         return np.ones(len(expert.mean)) if self.weights == "equal" else entropy_drop(expert, start)
 
     def total(self, sums: Sums) -> tuple[np.ndarray, np.ndarray]:
         if self.weights == "equal":
             return sums.precision / _by(sums.experts, sums.precision), sums.shift / _by(sums.experts, sums.shift)
-        known = sums.weight > 1e-9  # where nobody knows anything, all say what they started from
+        known = sums.weight > 1e-9  # where no expert reduces the entropy, all predict their start
         share = np.where(known, 1 / np.where(known, sums.weight, 1.0), 0.0)
         other = np.where(known, 0.0, 1 / sums.experts)
         return (
@@ -208,37 +210,38 @@ class GPoE(AbstractRule):
 class BCM(AbstractRule):
     r"""Bayesian committee machine: :math:`\sigma_*^{-2} = \sum_k\sigma_k^{-2} + (1-M)\sigma_{**}^{-2}` (R&W, eqs. 8.29, 8.30).
 
-    Right where the experts' data are independent given f(x*). Every expert counts in full, however little it knows.
+    Exact if the experts' data are independent given f(x*). Every expert has weight one, even far from its data.
     """
 
     corrected: ClassVar[bool] = True
 
 
 class RBCM(AbstractRule):
-    r"""Robust Bayesian committee machine: experts weigh as much as they have learned (W, eqs. 1.55 to 1.58).
+    r"""Robust Bayesian committee machine: experts are weighted by their entropy reduction (W, eqs. 1.55 to 1.58).
 
     .. math:: \sigma_*^{-2} = \sum_k\beta_k\sigma_k^{-2} + \Bigl(1-\sum_k\beta_k\Bigr)\sigma_{**}^{-2},\qquad
         \beta_k = \tfrac12\bigl(\log\sigma_{**}^2 - \log\sigma_k^2\bigr)
 
-    One expert alone is *not* what it says by itself (:math:`\beta_1\ne1`, unless its variance is the prior's over e²): surer
-    where it knows much, less sure where it knows little. Amid many data the weights pass one, and the error bars are too
-    narrow.
+    A committee of one expert does *not* return its prediction (:math:`\beta_1\ne1`, unless its variance is the prior variance
+    divided by e²): the variance is smaller near its data and larger far from them. Where data are dense the weights exceed
+    one, and the error bars are too narrow.
     """
 
     corrected: ClassVar[bool] = True
 
-    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
+    def weight(self, expert: Spread, start: Spread, first: np.ndarray | bool) -> np.ndarray:
         return entropy_drop(expert, start)
 
 
 class GRBCM(AbstractRule):
-    r"""Generalised robust committee machine: every expert also sees the rows of a common one, c, and starts from what it says.
+    r"""Generalised robust Bayesian committee machine: every expert also has the rows of a common expert c, and starts from
+    its prediction.
 
     .. math:: \sigma_*^{-2} = \sum_{k}\beta_k\sigma_{+k}^{-2} + \Bigl(1-\sum_k\beta_k\Bigr)\sigma_c^{-2},\qquad
         \beta_1 = 1,\quad \beta_k = \tfrac12\bigl(\log\sigma_c^2 - \log\sigma_{+k}^2\bigr)
 
-    Which expert is the first is free; a :class:`covary.committee.Committee` takes the one nearest to the new input. Exact for
-    one expert and for two; the only rule here that comes to the exact posterior as rows are added.
+    Any expert can be the first; :class:`covary.committee.Committee` uses the one nearest to the new input. Exact for one and
+    for two experts. This is the only rule here that converges to the exact posterior as rows are added.
 
     References
     ----------
@@ -249,42 +252,42 @@ class GRBCM(AbstractRule):
     corrected: ClassVar[bool] = True
     common: ClassVar[bool] = True
 
-    def weight(self, expert: Spread, start: Spread, first: Any) -> np.ndarray:
+    def weight(self, expert: Spread, start: Spread, first: np.ndarray | bool) -> np.ndarray:
         return np.where(first, 1.0, entropy_drop(expert, start))
 
 
 class Nearest(AbstractRule):
-    """Every new input is left to the expert in whose part of the inputs it lies: cheap, and jumps where parts meet."""
+    """Prediction by the expert in whose part a new input lies: cheap, but discontinuous at the boundaries of parts."""
 
     local: ClassVar[bool] = True
 
 
-RULES: dict[str, Any] = {"poe": PoE, "gpoe": GPoE, "bcm": BCM, "rbcm": RBCM, "grbcm": GRBCM, "nearest": Nearest}
+RULES: dict[str, type[AbstractRule]] = {"poe": PoE, "gpoe": GPoE, "bcm": BCM, "rbcm": RBCM, "grbcm": GRBCM, "nearest": Nearest}
 
 
-def as_rule(value: Any, who: str = "Committee") -> AbstractRule:
-    """A rule, or the rule of that name."""
+def as_rule(value: AbstractRule | str, who: str = "Committee") -> AbstractRule:
+    """Return a rule, given as a rule or by its name."""
     if isinstance(value, GPoE) and value.weights not in ("equal", "entropy"):
         raise fail(who, f"the weights of GPoE are {value.weights!r}", "choose 'equal' or 'entropy'")
     if isinstance(value, AbstractRule):
         return value
     if not isinstance(value, str) or value not in RULES:
-        raise fail(who, f"rule is {value!r}", f"choose one of {', '.join(map(repr, RULES))}, or give a rule")
+        raise fail(who, Option("rule") + f" is {value!r}", f"choose one of {', '.join(map(repr, RULES))}, or give a rule")
     return RULES[value]()
 
 
 def combine(rule: AbstractRule | str, said: list[Spread], start: Spread | list[Spread]) -> Spread:
-    """What experts say together, from what each says of the latent function at the same inputs.
+    """Combine the predictions of experts at the same inputs.
 
     Parameters
     ----------
     rule
-        How: a rule, or its name.
+        A rule, or its name.
     said
         Mean and variance of every expert: (m,), or (m, L) and (m, L, L) for L latent functions.
     start
-        What they started from: the prior's mean and variance, one for all or one each (independent experts; the precision of
-        the prior is then averaged over them, W algorithm 2); under GRBCM what the common expert says.
+        Prior mean and variance, either one for all experts or one per expert. With independent hyperparameters, the precision
+        of the prior is averaged over experts (W, algorithm 2). Under GRBCM, the prediction of the common expert.
 
     Examples
     --------
@@ -295,15 +298,16 @@ def combine(rule: AbstractRule | str, said: list[Spread], start: Spread | list[S
     """
     rule = as_rule(rule, "combine")
     if rule.local:
-        raise fail("combine", "the rule 'nearest' needs to know where the experts are", "use a Committee with that rule")
+        raise fail("combine", "the rule 'nearest' needs the positions of the experts", "use a Committee with that rule")
     if not said:
-        raise fail("combine", "said is empty", "give what at least one expert says")
+        raise fail("combine", "said is empty", "give the predictions of at least one expert")
     starts = start if isinstance(start, list) else [start] * len(said)
     if len(starts) != len(said):
         raise fail(
             "combine",
             f"start has {counted(len(starts), 'entry', 'entries')} for {counted(len(said), 'expert')}",
-            "give one, or one each",
+            "give one for all experts, or one per expert",
+            argument="start",
         )
     sums = rule.opinion(said[0], starts[0], True)
     for k in range(1, len(said)):
@@ -312,20 +316,21 @@ def combine(rule: AbstractRule | str, said: list[Spread], start: Spread | list[S
 
 
 def joint_bcm(means: np.ndarray, covariances: np.ndarray, prior_mean: np.ndarray, prior: np.ndarray) -> Spread:
-    r"""The committee machine on a block of test inputs at once (R&W, eqs. 8.29, 8.30).
+    r"""Combine the joint predictions of experts for a block of test inputs (R&W, eqs. 8.29, 8.30).
 
     .. math:: [\mathrm{cov}]^{-1} = -(M-1)K_{**}^{-1} + \sum_k[\mathrm{cov}_k]^{-1},\qquad
         E = \mathrm{cov}\sum_k[\mathrm{cov}_k]^{-1}E_k
 
-    Sharper than input by input, since the inputs of the block carry what one expert knows to another; so the answer depends on
-    which inputs are asked for together. A prior mean is taken off before and added after.
+    The result is more accurate than the combination for single inputs, since the correlation of the inputs in a block transfers
+    information between experts. It therefore depends on which inputs are predicted together. The prior mean is subtracted first
+    and added at the end.
 
     Parameters
     ----------
     means, covariances
-        What every expert says of the block: (M, m) and (M, m, m).
+        Predictions of the experts for the block: (M, m) and (M, m, m).
     prior_mean, prior
-        The prior's mean (m,) and covariance (m, m) there.
+        Prior mean (m,) and covariance (m, m) of the block.
     """
     M, m = means.shape
     scale = np.sqrt(np.maximum(np.diagonal(prior), NOTHING))

@@ -1,78 +1,82 @@
-"""Committee: the rows parted among experts, as one more way of handling many rows."""
+"""Committee: a method for many rows that splits them across experts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar
+from os import PathLike
 
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
 from covary._memory import check_memory
 from covary._module import child, static
 from covary._words import counted
-from covary.committee.bound import CommitteeBound, CommitteeFactor
-from covary.committee.expert import Group, Recipe, add, slopes, times
-from covary.committee.experts import Experts
-from covary.committee.held import Held
-from covary.committee.learning import FEWEST, MOST, SAMPLE, independent, ledger_of, shared, start_on_sample
+from covary.committee.expert import Group, Models, Priors, Recipe, add, height, slopes, times
+from covary.committee.experts import Dealt, Experts, Groups, Table, by_place
+from covary.committee.learning import FEWEST, MOST, SAMPLE, independent, shared
+from covary.committee.ledger import Ledger
+from covary.committee.members import Members
 from covary.committee.partition import PARTITIONS, parts
 from covary.committee.rules import AbstractRule, as_rule
 from covary.data import Data
 from covary.executors import as_executor
-from covary.gram.base import AbstractGram
+from covary.executors.choose import Executor
+from covary.gram.base import AbstractGram, Workspace
 from covary.gram.dense import Dense
-from covary.gram.neighbours import column_scales, scaled
-from covary.inference.base import Solved
-from covary.inference.condition import dense_buffers
-from covary.inference.exact import residual
-from covary.inference.svgp import SVGP
-from covary.likelihoods.gaussian import Gaussian
-from covary.posterior import Posterior
-from covary.selection.learn import Learned
-from covary.selection.progress import counting
+from covary.gram.vecchia.neighbours import column_scales, scaled
+from covary.inference.base import AbstractInference
+from covary.inference.condition import as_model, bind
+from covary.inference.plan import AbstractPlan, HasModel
+from covary.model import Model
+from covary.posterior import Combination
+from covary.selection.journal import fingerprint
+from covary.selection.learn import Learned, learn
+from covary.selection.state import counting
 
-COST = 9e-11  # seconds on one core for an evaluation, by the cube of an expert's rows
-NEAREST = 32  # experts that are asked about a new input
-ROWS = 1000  # of an expert, if nobody says how many experts there are to be
+COST = 9e-11  # seconds per evaluation on one core, divided by the cube of the rows of an expert
+NEAREST = 32  # default number of experts that predict a new input
+ROWS = 1000  # rows per expert if the number of experts is not given
 LEARNING = ("levels", "full", "stochastic", "independent")
 
 
-class Committee(AbstractGram):
-    """The rows parted among experts, each an exact model of its own rows; new inputs are answered by all of them together.
+class Committee(AbstractPlan):
+    """Committee of experts: the rows are split across exact models, whose predictions are combined.
 
-    Good for millions of rows, on one machine or many: time and memory grow with n times the rows of an expert, and experts
-    work side by side. What they cannot do is pass on what one knows to another beyond the rule by which they are combined:
-    where :class:`covary.gram.Vecchia` or :class:`covary.gram.LowRank` fit into memory, they are often sharper.
+    Useful for millions of rows, on one or many machines. Time and memory grow with n times the rows of an expert, and experts
+    run in parallel. Information is transferred between experts only by the rule that combines them, so that
+    :class:`covary.gram.Vecchia` or :class:`covary.gram.LowRank` are often more accurate if they fit into memory.
 
     Parameters
     ----------
     experts
-        How many; by default so many that each has about a thousand rows.
+        Number of experts; by default, each has about a thousand rows.
     rule
-        How they are combined: ``"grbcm"``, ``"rbcm"``, ``"bcm"``, ``"gpoe"``, ``"poe"``, ``"nearest"``, or a rule from
-        :mod:`covary.committee`. The generalised robust committee machine is the one that comes to the exact answer as
-        rows are added.
+        Rule that combines the experts: ``"grbcm"``, ``"rbcm"``, ``"bcm"``, ``"gpoe"``, ``"poe"``, ``"nearest"``, or a rule
+        from :mod:`covary.committee`. The default, the generalised robust Bayesian committee machine, is the only one that
+        converges to the exact posterior as rows are added.
     partition
-        Who gets which rows: ``"kmeans"`` (compact parts), ``"kd_tree"`` (boxes; quick for thousands of experts), ``"random"``,
-        ``"arrival"`` (as they come), ``"column:NAME"``.
+        Assignment of rows to experts: ``"kmeans"`` (compact parts), ``"kd_tree"`` (boxes; fast for thousands of experts),
+        ``"random"``, ``"arrival"`` (in order of arrival), ``"column:NAME"``.
     gram
-        How an expert handles its own rows; ``Dense()``.
+        Gram of each expert; ``Dense()`` by default.
     learning
-        How hyperparameters are learned. They maximise the sum of the experts' evidences, and are shared: ``"levels"``, on a
-        sample of rows, then on more and more experts (of at most 60,000 rows); ``"full"``, at the end on all of them;
-        ``"stochastic"``, a few experts at a step. ``"independent"``: each expert has its own.
+        How to learn hyperparameters. Shared hyperparameters maximise the sum of the experts' log evidences: ``"levels"``
+        learns on a sample of rows, then on more and more experts (of at most 60,000 rows); ``"full"`` ends with all of them;
+        ``"stochastic"`` uses a few experts per step. ``"independent"`` learns separate hyperparameters for each expert.
     nearest
-        How many experts are asked about a new input: those whose parts are nearest to it. None asks all of them, as do rows
-        dealt out at random or as they come; where there are thousands it takes long, and is hardly ever better.
+        Number of experts that predict a new input, those whose parts are nearest to it. None means all experts, which is
+        always the case with the partitions ``"random"`` and ``"arrival"``. With thousands of experts this is slow and rarely
+        better.
     executor
-        Where the work is done: None for this process, ``"dask"`` for all cores of this machine, the address of a Dask
-        scheduler, or an executor from :mod:`covary.executors`.
+        Workers: None for this process, ``"dask"`` for all cores of this machine, the address of a Dask scheduler, or an
+        executor from :mod:`covary.executors`.
     folder
-        Where the rows of a table on disk are sorted by expert: a folder that every worker reaches. By default a temporary one,
-        which ends with the model.
+        Folder into which the rows of a table on disk are sorted by expert; every worker needs access to it. By default, a
+        temporary folder that is removed with the model.
     names
-        What the columns are called, for ``"column:NAME"``; estimators give it.
+        Names of the columns, for ``"column:NAME"``; set by estimators.
 
     Examples
     --------
@@ -83,86 +87,94 @@ class Committee(AbstractGram):
     array([0.8])
     """
 
-    composite: ClassVar[bool] = True
-
     experts: int | None = static(None)
     _: KW_ONLY
-    rule: Any = static("grbcm")
+    rule: AbstractRule | str = static("grbcm")
     partition: str = static("kmeans")
     gram: AbstractGram = child(Dense())
     learning: str = static("levels")
     nearest: int | None = static(NEAREST)
-    executor: Any = static(None)
+    executor: Executor | str | None = static(None)
     folder: str | None = static(None)
     names: tuple[str, ...] | None = static(None)
-    table: Any = static(None)
-    settled: Any = static(None)
+    table: Table | None = static(None)
+    settled: Experts | Dealt | None = static(None)
 
     @property
     def combined(self) -> AbstractRule:
-        """The rule itself."""
+        """The rule as an object."""
         return as_rule(self.rule)
 
+    @property
+    def fixed_jitter(self) -> None:
+        """Jitter of a search, as of a gram: none is fixed, since each expert determines its own."""
+        return None
+
     def count(self, rows: int) -> int:
-        """How many experts so many rows get."""
+        """Return the number of experts for a number of rows."""
         return max(1, round(rows / ROWS)) if self.experts is None else int(self.experts)
 
     def seconds(self, rows: int) -> float:
-        """What learning from so many rows will take on one core, roughly: twenty evaluations, and every posterior."""
+        """Estimate the seconds of learning on one core: about twenty evaluations, and the posterior of every expert."""
         size, shared = rows / self.count(rows), 8 if self.combined.common else 1
         return COST * size**2 * (20 * min(rows, MOST) + shared * rows)
 
     def check(self, rows: int) -> None:
-        """Refuse what makes no sense, before any work."""
+        """Raise an error for invalid arguments, before any computation."""
         rule, experts, kind = self.combined, self.experts, self.partition
         if experts is not None and (isinstance(experts, bool) or not isinstance(experts, int | np.integer) or experts < 1):
-            raise fail("Committee", f"experts is {experts!r}", "give a whole number, one or more")
+            raise fail("Committee", Option("experts") + f" is {experts!r}", "give a positive integer")
         if experts is not None and experts > rows:
             raise fail(
                 "Committee",
                 f"{counted(experts, 'expert')} for {counted(rows, 'row')}",
-                "ask for no more experts than rows that differ",
+                "use at most one expert per distinct row",
             )
         if self.learning not in LEARNING:
-            raise fail("Committee", f"learning is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}")
+            raise fail(
+                "Committee", Option("learning") + f" is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}"
+            )
         if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
             known = ", ".join(map(repr, PARTITIONS))
-            raise fail("Committee", f"partition is {kind!r}", f"choose one of {known}, or 'column:NAME'")
+            raise fail("Committee", Option("partition") + f" is {kind!r}", f"choose one of {known}, or 'column:NAME'")
         nearest = self.nearest
         if nearest is not None and (isinstance(nearest, bool) or not isinstance(nearest, int | np.integer) or nearest < 1):
-            raise fail("Committee", f"nearest is {nearest!r}", "give a whole number, one or more, or None for all experts")
+            raise fail("Committee", Option("nearest") + f" is {nearest!r}", "give a positive integer, or None for all experts")
         if rule.local and kind in ("random", "arrival"):
-            what = f"rule is 'nearest' and partition {kind!r}"
-            raise fail("Committee", what, "part the rows by place: 'kmeans', 'kd_tree' or 'column:NAME'")
+            what = Option("rule") + f" is 'nearest' but partition is {kind!r}"
+            raise fail("Committee", what, "use a spatial partition: 'kmeans', 'kd_tree' or 'column:NAME'")
         if rule.common and self.table is not None and kind == "arrival":
-            what = "rule is 'grbcm', whose experts share rows drawn from everywhere, and partition 'arrival'"
-            raise fail("Committee", what, "use another rule, or partition='kd_tree'")
+            what = (
+                Option("rule") + " is 'grbcm', whose experts share rows drawn from the whole table, but partition is 'arrival'"
+            )
+            raise fail("Committee", what, "use another rule, or " + Option("partition", "'kd_tree'"))
         if rule.common and self.learning == "independent":
-            what = "rule is 'grbcm' with hyperparameters of its own for each expert"
-            raise fail("Committee", what, "use rule='rbcm', or learn them together")
-        if getattr(self.gram, "composite", False):
+            what = Option("rule") + " is 'grbcm' but learning is 'independent'"
+            raise fail("Committee", what, "use " + Option("rule", "'rbcm'") + ", or learn shared hyperparameters")
+        if isinstance(self.gram, AbstractPlan):
             raise fail(
-                "Committee", "the gram of an expert is a committee", "a flat committee says the same: ask for more experts"
+                "Committee", "the gram of an expert is a committee", "use one committee with more experts, which is equivalent"
             )
         as_executor(self.executor)
 
-    def check_model(self, model: Any, inference: Any) -> None:
-        """Refuse models that experts cannot share."""
+    def check_model(self, model: Model, data: Data, inference: AbstractInference) -> None:
+        """Raise an error for models that experts cannot share, and for grams that do not support the model."""
+        bind("Committee", model, data.take(slice(0, 1)), self.gram, Workspace())
         if model.prior.basis is not None:
             what = "the model has explicit basis functions, whose weights experts cannot share"
             raise fail("Committee", what, "use a mean function, or another method")
-        if isinstance(inference, SVGP):
+        if inference.in_batches:
             raise fail("Committee", "the inference is SVGP", "use Exact(), Laplace() or EP() for the experts")
 
-    def check_room(self, model: Any, data: Data) -> None:
-        """Refuse experts whose matrices cannot fit."""
-        if isinstance(self.gram, Dense):
-            largest = self.settled.largest()
-            needed = dense_buffers(model) * largest**2 * data.dtype.itemsize
-            check_memory("Committee", needed, f"the largest expert has {counted(largest, 'row')}: ask for more experts")
+    def check_room(self, model: Model, data: Data) -> None:
+        """Raise an error if the matrices of an expert do not fit into memory."""
+        largest = self.divided.largest()
+        needed = self.gram.bytes_needed(model, largest, data.dtype.itemsize)
+        if needed:
+            check_memory("Committee", needed, f"the largest expert has {counted(largest, 'row')}: use more experts")
 
-    def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[Committee, Data]:
-        """The committee with every row given to an expert, by the length-scales of this model."""
+    def prepare(self, model: Model, data: Data, *, key: int = 0) -> tuple[Committee, Data]:
+        """Return the committee with every row assigned to an expert, and the data, using the length-scales of this model."""
         if self.settled is not None:
             return self, data
         n = data.rows if self.table is None else self.table.rows
@@ -171,10 +183,18 @@ class Committee(AbstractGram):
         x = np.asarray(data.X.x, np.float64)
         unit = column_scales(model.prior.kernels, data.X)
         if self.table is not None:
-            shared = rule.common and M > 1
-            where = as_executor(self.executor)
-            asked: Any = {"unit": unit, "seed": key, "names": self.names, "shared": shared, "note": counting("sorting rows")}
-            return self.replace(settled=self.table.deal(where, self.partition, M, x, **asked)), data
+            settled = self.table.deal(
+                as_executor(self.executor),
+                self.partition,
+                M,
+                x,
+                unit=unit,
+                seed=key,
+                names=self.names,
+                shared=rule.common and M > 1,
+                note=counting("sorting rows"),
+            )
+            return self.replace(settled=settled), data
         if not rule.common or M == 1:
             splitter, rows = parts(self.partition, x, M, unit=unit, seed=key, names=self.names, even=not rule.local)
             return self.replace(settled=Experts(rows, None, splitter)), data
@@ -183,32 +203,56 @@ class Committee(AbstractGram):
         splitter, rows = parts(self.partition, x[rest], M - 1, unit=unit, seed=key, names=self.names)
         return self.replace(settled=Experts([rest[r] for r in rows], shared, splitter)), data
 
-    def bind(self, kernels: Any, X: Any, basis: Any = None, workspace: Any = None) -> Any:
-        """What an expert would bind: the verbs come here for their checks alone."""
-        return self.gram.bind(kernels, X, basis, workspace)
+    @property
+    def divided(self) -> Experts | Dealt:
+        """Assignment of rows to experts, after :meth:`prepare`."""
+        assert self.settled is not None
+        return self.settled
 
-    # what the verbs leave to a committee ---------------------------------------------------------------------------
-    def held(self, data: Data, ledger: Any = None, *, alone: bool = False) -> Held:
-        """Every group of experts, ready to be worked on; the rows they share as an expert of their own if ``alone``."""
-        return self.settled.held(self.executor, data, ledger, alone=alone)
+    # the protocol of a plan ----------------------------------------------------------------------------------------
+    def held(self, data: Data, ledger: Ledger | None = None, *, alone: bool = False) -> Groups:
+        """Return the groups of experts on their workers; if ``alone``, the shared rows form an expert of their own."""
+        return self.divided.held(self.executor, data, ledger, alone=alone)
 
     def learn(
-        self, model: Any, data: Data, *, inference: Any, priors: Any, checkpoint: Any, key: int, max_time: Any, **search: Any
+        self,
+        model: Model,
+        data: Data,
+        *,
+        inference: AbstractInference,
+        priors: Priors | None,
+        n_restarts: int,
+        starts: Sequence[Model | HasModel],
+        rivals: Sequence[Model | HasModel],
+        max_time: float | None,
+        checkpoint: str | PathLike[str] | None,
+        key: int,
     ) -> Learned:
-        """What ``learn`` returns for a committee."""
+        """Learn the hyperparameters of a committee; called by :func:`covary.learn`."""
         self.check(data.rows if self.table is None else self.table.rows)
-        self.check_model(model, inference)
-        arrays = [data.X.x, data.y, *(v for v in (data.noise_variance, data.weight, data.scatter) if v is not None)]
+        self.check_model(model, data, inference)
         files = None if self.table is None else self.table.source.state()
         settings = repr(self.replace(executor=None, table=None, folder=None, nearest=None))
-        ledger, journal = ledger_of(checkpoint, *arrays, model, inference, settings, files, key)
+        course = (sorted((priors or {}).items()), n_restarts, [as_model(s) for s in starts], [as_model(r) for r in rivals], key)
+        problem = fingerprint(data, model, inference, settings, files, *course)
+        ledger = None if checkpoint is None else Ledger(checkpoint, problem)
         n = data.rows if self.table is None else self.table.rows
         if self.table is not None:
-            self.table.survey(as_executor(self.executor), self.partition, self.count(n), counting("looking at rows"))
-        enough = int(np.clip(n / self.count(n), FEWEST, SAMPLE))  # as many as an expert has
+            self.table.survey(as_executor(self.executor), self.partition, self.count(n), counting("checking rows"))
+        enough = int(np.clip(n / self.count(n), FEWEST, SAMPLE))  # about the rows of an expert
         rows = np.sort(np.random.default_rng(key).permutation(data.rows)[:enough])
-        common = {"inference": inference, "priors": priors, "max_time": max_time, "key": key}
-        coarse = start_on_sample(model, data.take(rows), journal=journal, **common, **search)
+        coarse = learn(
+            model,
+            data.take(rows),
+            inference=inference,
+            priors=priors,
+            n_restarts=n_restarts,
+            starts=starts,
+            rivals=rivals,
+            max_time=max_time,
+            checkpoint=None if ledger is None else ledger.sample,
+            key=key,
+        )
         settled, _ = self.prepare(coarse.model, data, key=key)
         settled.check_room(coarse.model, data)
         held = settled.held(data, ledger, alone=True)
@@ -219,94 +263,107 @@ class Committee(AbstractGram):
         else:
             done = shared(coarse, held, recipe, settled, max_time=left, key=key)
         if ledger is not None and done.status not in ("interrupted", "out of time"):
-            journal.unlink(missing_ok=True)
             ledger.clear()
         return done
 
-    def condition(self, model: Any, data: Data, inference: Any) -> Posterior:
-        """What ``condition`` returns for a committee."""
-        inner = getattr(model, "model", model)
+    def condition(self, model: Model | HasModel, data: Data, inference: AbstractInference) -> Combination[Members]:
+        """Compute the posterior of a committee; called by :func:`covary.condition`."""
+        inner = as_model(model)
         self.check(data.rows if self.table is None else self.table.rows)
-        self.check_model(inner, inference)
-        mine = isinstance(model, Learned) and model.recipe == self
-        settled = model.gram if mine else self.prepare(inner, data)[0]
+        self.check_model(inner, data, inference)
+        settled, models = None, inner
+        if isinstance(model, Learned) and model.recipe == self and isinstance(model.gram, Committee):
+            settled = model.gram
+            models = own_models(model, inner, settled.divided)
+        settled = settled or self.prepare(inner, data)[0]
         settled.check_room(inner, data)
-        models = own_models(model, inner, settled.settled) if mine else inner
-        held = settled.held(data)
-        return posterior(settled, inner, models, data, held, settled.settled.common(data), inference)
+        return posterior(settled, inner, models, data, settled.held(data), settled.divided.common(data), inference)
 
-    def evidence(self, model: Any, data: Data, inference: Any) -> tuple[float, Any]:
-        """What ``log_evidence_and_grad`` returns for a committee: its posterior's, with the slopes in the model's shape."""
-        self.check_model(model, inference)
-        settled, _ = self.prepare(model, data)
-        recipe, common = Recipe(inference, self.gram), settled.settled.common(data)
-        held = settled.held(data)
+    def log_evidence_and_grad(self, model: Model, data: Data, inference: AbstractInference) -> tuple[float, Model]:
+        """Return the sum of the experts' log evidences and its gradient, a model whose values are the derivatives."""
+        held, recipe, common = self._ready(model, data, inference)
         found = held.map(slopes, model, recipe, common)
-        if common is not None:  # what all of them share is counted once
+        if common is not None:  # count the shared rows once
             base, slope = slopes(Group((0,), (common,)), model, recipe, None)
-            others = sum(len(item.numbers) for item in held.items) - 1
+            others = held.experts - 1
             found.append((-others * base, times(-others, slope)))
         total = found[0]
         for value, gradient in found[1:]:
             total = total[0] + value, add(total[1], gradient)
         return total
 
+    def log_evidence(self, model: Model, data: Data, inference: AbstractInference) -> float:
+        """Return the sum of the experts' log evidences, without its gradient."""
+        held, recipe, common = self._ready(model, data, inference)
+        value = sum(held.map(height, model, recipe, common))
+        if common is not None:
+            value -= (held.experts - 1) * height(Group((0,), (common,)), model, recipe, None)
+        return value
 
-def own_models(learned: Any, model: Any, settled: Any) -> Any:
-    """The model of all experts, or one for each by its number."""
-    if not isinstance(learned.start, dict) or "thetas" not in learned.start:
+    def _ready(self, model: Model, data: Data, inference: AbstractInference) -> tuple[Groups, Recipe, Data | None]:
+        """Return the groups of experts whose evidences are added, their settings, and the shared rows."""
+        self.check_model(model, data, inference)
+        settled, _ = self.prepare(model, data)
+        settled.check_room(model, data)
+        return settled.held(data), Recipe(inference, self.gram), settled.divided.common(data)
+
+
+def own_models(learned: Learned, model: Model, settled: Experts | Dealt) -> Models:
+    """Return the model of all experts, or one per expert by its index."""
+    if learned.thetas is None:
         return model
-    thetas = learned.start["thetas"]
-    return {k: learned.objective.packing.unpack(theta) for k, theta in zip(settled.numbers(), thetas, strict=True)}
+    return {k: learned.objective.packing.unpack(theta) for k, theta in zip(settled.numbers(), learned.thetas, strict=True)}
 
 
 def posterior(
-    committee: Committee, model: Any, models: Any, data: Data, held: Held, common: Data | None, inference: Any
-) -> Posterior:
-    r"""The posterior of a committee whose experts have been given their rows.
+    committee: Committee,
+    model: Model,
+    models: Models,
+    data: Data,
+    held: Groups,
+    common: Data | None,
+    inference: AbstractInference,
+    known: tuple[float, str] | None = None,
+) -> Combination[Members]:
+    r"""Return the posterior of a committee whose rows have been assigned to experts.
 
-    Its evidence is the sum of the experts' evidences; where all share the rows c, that of experts independent given those:
-    :math:`\log p(y_c) + \sum_k \log p(y_k\mid y_c)`.
+    Its log evidence is the sum of the experts' log evidences. If all experts share the rows c, the experts are independent
+    given these rows: :math:`\log p(y_c) + \sum_k \log p(y_k\mid y_c)`. If the evidence and the status are ``known``, no expert
+    is conditioned before the first prediction.
     """
     rule, recipe = committee.combined, Recipe(inference, committee.gram)
-    bound = CommitteeBound(rule, model, models, held, recipe, common, data.X, committee.settled, committee.nearest)
-    values, ends = bound.heights(counting("conditioning"))
-    base = 0.0 if bound.common is None else bound.common.log_evidence
-    value = base + sum(v - base for v in values)
-    odd = [end for end in ends if end not in ("exact", "converged")]
-    status = f"{odd[0]} ({len(odd)} of {counted(len(ends), 'expert')})" if odd else ends[0] if ends else "exact"
-    gaussian = isinstance(model.likelihood, Gaussian)
-    sites = model.likelihood.sites(data) if gaussian else None
-    shift = residual(model, data) if gaussian else np.zeros(data.rows)
-    return Posterior(model, data, bound, Solved(CommitteeFactor(sites), shift, np.empty(0), float(value), status))
+    kept = committee.divided, committee.nearest, committee.partition
+    members = Members(rule, model, models, held, recipe, common, data.X, *kept)
+    return Combination(model, data, members, *(known or members.evidence()))
 
 
-def extended(post: Posterior, data: Data, committee: Committee) -> Posterior:
-    """The posterior of the same experts, each with its own hyperparameters, after rows were added to those they had.
+def extended(post: Combination[Members], data: Data, committee: Committee) -> Combination[Members]:
+    """Return the posterior of experts with independent hyperparameters after rows were added.
 
-    A new row goes to the expert that has the row nearest to it, in length-scales; under the rule ``"nearest"`` to the one in
-    whose part it lies.
+    A new row is assigned to the expert that has the row nearest to it, in length-scales; under the rule ``"nearest"``, to the
+    expert in whose part it lies.
 
     Parameters
     ----------
     post
-        What was believed before.
+        Posterior before the update.
     data
         All rows, the old ones first.
     committee
-        The settings.
+        Settings of the committee.
     """
     from scipy.spatial import KDTree
 
-    bound, old = post.bound, post.data.rows
-    x, settled = np.asarray(data.X.x, np.float64), bound.settled
+    members, old = post.experts, post.data.rows
+    x, settled = np.asarray(data.X.x, np.float64), members.settled
+    assert isinstance(settled, Experts)
     owner = np.empty(old, np.int64)
     for number, mine in enumerate(settled.rows):
         owner[mine] = number
     near = scaled(x, column_scales(post.model.prior.kernels, data.X))
     whose = owner[KDTree(near[:old]).query(near[old:])[1]]
-    if bound.rule.local:
-        whose = settled.splitter.among(settled.numbers()).assign(x[old:])
+    if members.rule.local:
+        whose = by_place(settled.splitter).among(settled.numbers()).assign(x[old:])
     rows = [np.concatenate([mine, old + np.flatnonzero(whose == number)]) for number, mine in enumerate(settled.rows)]
     grown = committee.replace(settled=Experts(rows, None, settled.splitter))
-    return posterior(grown, post.model, bound.models, data, grown.held(data), None, bound.recipe.inference)
+    return posterior(grown, post.model, members.models, data, grown.held(data), None, members.recipe.inference)

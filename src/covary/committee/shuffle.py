@@ -1,9 +1,9 @@
-"""From the rows of a Parquet table to the rows of each expert, without ever having them all in one place.
+"""Distribution of the rows of a Parquet table to experts, without loading the table into one process.
 
-With a splitter the table is read once: each row group is encoded by a worker, its rows are sorted by expert, and the whole is
-put into a folder that every worker can reach (the spool). A batch of experts then collects its own slice of each file. As the
-data arrive, nothing is moved: an expert is a stretch of consecutive rows, read where it is needed. Either way the rows of an
-expert stand in the order of the table, whoever read them and when.
+With a splitter, the table is read once: each row group is encoded by a worker, sorted by expert, and written to a folder
+that every worker can access (the spool). A batch of experts then reads its slice of each file. Without a splitter (the
+partition ``"arrival"``), nothing is moved: an expert is a range of consecutive rows, which is read when needed. In both
+cases, the rows of an expert are in the order of the table, regardless of where and when they are read.
 """
 
 from __future__ import annotations
@@ -11,24 +11,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from os import PathLike
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from covary._checks import CovaryError, fail
+from covary._errors import Option
 from covary._words import counted
 from covary.committee import spool
-from covary.committee.sources import Chunk, Frame, Parquet, read
+from covary.committee.partition import Divides
 from covary.committee.spool import Sorted
 from covary.data import Data
+from covary.executors.choose import Executor
+from covary.executors.pieces import Note
+from covary.tables.parquet import Chunk, Frame, Parquet, read
 
 Encode = Callable[[Frame], np.ndarray]
+Label = Callable[[Frame], np.ndarray]  # encodes one column
+Key = TypeVar("Key", str, int)
 MISSING = ("refuse", "drop", "keep")
-FILES = 32  # of the spool whose experts are counted in one go
+FILES = 32  # number of spool files whose experts are counted together
 
 
 class Told(NamedTuple):
-    """Of a row group: how many rows are of use, how many have a gap by column, and, of classes, how many rows each has."""
+    """Counts of a row group: usable rows, rows with a missing value by column, and rows by class."""
 
     rows: int
     gaps: dict[str, int]
@@ -37,16 +44,16 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """How rows become numbers: which columns, what encodes them, and what happens to rows with gaps."""
+    """Encoding of rows as numbers: the columns, their encoders, and the handling of missing values."""
 
     inputs: tuple[str, ...]
     target: str
     encode: Encode = field(repr=False)
     missing: str = "refuse"
-    label: Callable[[Any], np.ndarray] | None = field(default=None, repr=False)
+    label: Label | None = field(default=None, repr=False)
 
     def usable(self, frame: Frame) -> tuple[np.ndarray, dict[str, int]]:
-        """Which rows count; and how many have a gap, by column, the target's under its own name."""
+        """Return a mask of the usable rows, and the number of missing values by column, including the target."""
         observed = ~frame[self.target].isna().to_numpy(bool)
         keep, told = observed, {self.target: int((~observed).sum())}
         for name in self.inputs:
@@ -56,7 +63,7 @@ class Reading:
         return keep, {name: n for name, n in told.items() if n}
 
     def numbers(self, frame: Frame, chunk: Chunk) -> np.ndarray:
-        """Inputs and, in the last column, targets of these rows: (n, d + 1)."""
+        """Return the inputs of these rows with the targets in the last column: (n, d + 1)."""
         frame = frame.reset_index(drop=True)
         refuse_infinite(frame, self.inputs, self.target, str(chunk))
         y = frame[self.target]
@@ -66,12 +73,10 @@ class Reading:
             try:
                 y = np.asarray(y, np.float64)
             except (TypeError, ValueError):
-                what = f"the target {self.target!r} holds {y.iloc[0]!r}, which is no number, in {chunk}"
+                what = f"the target {self.target!r} contains {y.iloc[0]!r}, which is not a number, in {chunk}"
                 raise fail("fit", what, "give numbers, or encode classes first") from None
-        if not np.isfinite(y).all():  # text can say so too
-            what = (
-                f"the target {self.target!r} is no finite number in {counted(int((~np.isfinite(y)).sum()), 'row')} of {chunk}"
-            )
+        if not np.isfinite(y).all():  # text such as "inf" converts to infinity
+            what = f"the target {self.target!r} is not finite in {counted(int((~np.isfinite(y)).sum()), 'row')} of {chunk}"
             raise fail("fit", what, "correct or drop such rows")
         x = np.asarray(self.encode(frame[list(self.inputs)]), np.float64)
         if x.ndim != 2 or len(x) != len(frame):
@@ -85,7 +90,7 @@ class Reading:
         return np.column_stack([x, y])
 
     def classes(self, codes: np.ndarray) -> dict[int, int]:
-        """How many of these targets are of each class, by its number; nothing where they are no classes."""
+        """Count the targets of each class; empty if the target is numeric."""
         if self.label is None:
             return {}
         found, counts = np.unique(codes.astype(np.int64), return_counts=True)
@@ -93,19 +98,19 @@ class Reading:
 
 
 def refuse_infinite(frame: Frame, inputs: Sequence[str], target: str, where: str) -> None:
-    """Refuse infinite entries, whatever is done about gaps: they are there, and wrong."""
+    """Raise an error for infinite entries, which are invalid however missing values are handled."""
     for name in (*inputs, target):
         column = frame[name]
         if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f" and np.isinf(column).any():
             what = f"the {'target' if name == target else 'column'} {name!r} is infinite in "
             what += f"{counted(int(np.isinf(column).sum()), 'row')} of {where}"
-            raise fail("fit", what, "correct or drop such rows: infinite is not missing")
+            raise fail("fit", what, "correct or drop such rows: infinity does not count as missing")
 
 
 # batches ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spool:
-    """Where sorted row groups lie, one file each, named by ``mark``: other fits may put theirs into the same folder."""
+    """Folder of sorted row groups, one file each, whose names contain ``mark``, so that several fits can share the folder."""
 
     folder: str
     files: int
@@ -121,7 +126,7 @@ class Spool:
             if last >= len(offsets):
                 raise self._strange(number)
             low = offsets[first]
-            rows = np.array(numbers[low : offsets[last]])  # one stretch: its experts follow each other
+            rows = np.array(numbers[low : offsets[last]])  # a single range, since its experts are consecutive
             for part, expert in zip(parts, batch.experts, strict=True):
                 part.append(rows[offsets[expert] - low : offsets[expert + 1] - low])
                 if part[-1].shape[1] != part[0].shape[1]:
@@ -133,16 +138,18 @@ class Spool:
 
     def _strange(self, number: int) -> CovaryError:
         file = spool.place(self.folder, number, self.mark)
-        return fail("fit", f"{str(file)!r} does not hold the rows that its experts had", "put the old files back, or fit again")
+        return fail(
+            "fit", f"{str(file)!r} does not contain the rows of its experts", "restore the original files, or fit again"
+        )
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Stretches of the table: by expert (row group, first, one past the last), counted among the rows that are of use."""
+    """Ranges of the table by expert, as (row group, start, stop), where only usable rows are counted."""
 
     reading: Reading
     stretches: tuple[tuple[tuple[Chunk, int, int], ...], ...]
-    whole: frozenset[Chunk]  # row groups in which every row is of use
+    whole: frozenset[Chunk]  # row groups in which all rows are usable
 
     def load(self, batch: Batch) -> list[Data]:
         spans: dict[Chunk, tuple[int, int]] = {}  # a row group is read once for all experts of the batch
@@ -169,7 +176,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Batch:
-    """The rows of some experts, by description: ``experts`` (their numbers), ``rows`` (of each), and where to find them."""
+    """Description of the rows of some experts: ``experts`` (their indices), ``rows`` (of each), and where to read them."""
 
     experts: tuple[int, ...]
     rows: tuple[int, ...]
@@ -182,8 +189,11 @@ class Batch:
 
 
 class Batches(list[Batch]):
-    """Batches in the order of their experts; ``left_out``, how many rows have a gap by column (left out, unless gaps are
-    kept); ``classes``, rows of each class by its number; ``empty``, experts that got no rows and are in no batch."""
+    """Batches in the order of their experts.
+
+    ``left_out`` is the number of rows with a missing value by column, which are left out unless missing values are kept.
+    ``classes`` is the number of rows of each class. ``empty`` is the number of experts without rows, which are in no batch.
+    """
 
     left_out: dict[str, int]
     classes: dict[int, int]
@@ -191,92 +201,95 @@ class Batches(list[Batch]):
 
 
 def load(batch: Batch) -> list[Data]:
-    """The data of each expert of a batch, in the order of ``batch.experts``."""
+    """Read the data of each expert of a batch, in the order of ``batch.experts``."""
     return batch.where.load(batch)
 
 
 def spread(
-    executor: Any,
+    executor: Executor,
     source: Parquet,
     *,
     target: str,
     encode: Encode,
-    splitter: Any,
+    splitter: Divides | None,
     experts: int,
-    folder: Any,
+    folder: str | PathLike[str] | None,
     per_batch: int,
     missing: str = "refuse",
-    label: Callable[[Any], np.ndarray] | None = None,
+    label: Label | None = None,
     mark: str = "",
-    note: Callable[[int, int], Any] | None = None,
+    note: Note | None = None,
 ) -> Batches:
-    """Give every row of a table to an expert; what comes back are descriptions, a few numbers for each.
+    """Assign every row of a table to an expert, and return the descriptions of batches of experts.
 
     Parameters
     ----------
     executor
-        Where the work is done.
+        Executor that does the work.
     source
-        The table; its columns but the target are the inputs.
+        The table. All columns except the target are inputs.
     target
-        The column to foretell. Rows in which it is missing are left out, and counted.
+        Name of the column to predict. Rows in which it is missing are left out and counted.
     encode
-        Inputs as numbers: a frame of n rows to an array (n, d). Must be picklable.
+        Function that encodes the inputs of a frame of n rows as an array (n, d); must be picklable.
     splitter
-        ``splitter.assign(x, key)`` gives the expert of each row; ``key`` is the number of the row group. None: as the data
-        arrive, in stretches of equally many rows.
+        ``splitter.assign(x, key)`` gives the expert of each row, where ``key`` is the index of the row group. None divides
+        the rows in order of arrival into ranges of equal size.
     experts
-        How many.
+        Number of experts.
     folder
-        Where sorted row groups are put; every worker must reach it. Not needed as the data arrive.
+        Folder for sorted row groups, which every worker must be able to access. Not needed without a splitter.
     per_batch
-        How many experts travel together.
+        Number of experts per batch.
     missing
-        Rows with a gap in an input: ``"refuse"``, ``"drop"``, or ``"keep"`` (the encoding knows what to do).
+        Handling of rows with a missing input: ``"refuse"``, ``"drop"``, or ``"keep"`` (``encode`` handles them).
     label
-        Targets as numbers, where they are not.
+        Function that encodes targets as numbers, if they are not numeric.
     mark
-        By which the files in the folder are known again.
+        Identifier in the names of the files in the folder.
     note
-        Called with (finished, in all) after each row group.
+        If given, called with (finished, total) after each row group.
     """
     reading = _reading(source, target, encode, missing, label)
     if experts < 1 or per_batch < 1:
-        raise fail("spread", f"{counted(experts, 'expert')} in batches of {per_batch}", "give whole numbers, one or more")
+        raise fail("spread", f"{counted(experts, 'expert')} in batches of {per_batch}", "give positive integers")
     _enough(experts, source.rows)
     pieces = list(enumerate(source.chunks))
+    place = ""
     if splitter is None:
         told = executor.map(_count, pieces, reading, note=note)
     else:
-        place = spool.made(folder)
-        told = executor.map(_sort, pieces, reading, splitter, experts, str(place), mark, note=note)
+        assert folder is not None
+        place = str(spool.made(folder))
+        told = executor.map(_sort, pieces, reading, splitter, experts, place, mark, note=note)
     left_out = _gaps_in_all(told, reading, source.rows)
     _enough(experts, sum(t.rows for t in told))
     if splitter is None:
         out = _stretches(source.chunks, [t.rows for t in told], reading, experts, per_batch)
     else:
         files = [range(start, min(start + FILES, len(pieces))) for start in range(0, len(pieces), FILES)]
-        rows = np.sum(executor.map(_sizes, files, str(place), mark, experts), axis=0)
-        out = _batches(rows, per_batch, lambda _: Spool(str(place), len(pieces), mark))
+        rows = np.sum(executor.map(_sizes, files, place, mark, experts), axis=0)
+        out = _batches(rows, per_batch, lambda _: Spool(place, len(pieces), mark))
     out.left_out, out.classes = left_out, _sums([t.classes for t in told])
     return out
 
 
 def survey(
-    executor: Any,
+    executor: Executor,
     source: Parquet,
     *,
     target: str,
     encode: Encode,
     experts: int,
-    folder: Any = None,
+    folder: str | PathLike[str] | None = None,
     missing: str = "refuse",
-    label: Callable[[Any], np.ndarray] | None = None,
-    note: Callable[[int, int], Any] | None = None,
+    label: Label | None = None,
+    note: Note | None = None,
 ) -> None:
-    """Look at every row of a table, so that what :func:`spread` would refuse is refused before other work begins.
+    """Check every row of a table, so that errors of :func:`spread` are raised before other work begins.
 
-    So is a ``folder`` for sorted rows that cannot be made, or that a worker does not reach; None where nothing is sorted.
+    A ``folder`` for sorted rows that cannot be created, or that a worker cannot access, raises an error too. It is None if
+    nothing is sorted.
     """
     reading = _reading(source, target, encode, missing, label)
     _enough(experts, source.rows)
@@ -286,23 +299,23 @@ def survey(
     _enough(experts, sum(t.rows for t in told))
 
 
-def _reading(source: Parquet, target: str, encode: Encode, missing: str, label: Any) -> Reading:
-    """How the rows are read, checked against what the footers tell."""
+def _reading(source: Parquet, target: str, encode: Encode, missing: str, label: Label | None) -> Reading:
+    """Define how the rows are read, and check this against the footers of the files."""
     if missing not in MISSING:
-        raise fail("spread", f"missing is {missing!r}", f"choose one of {', '.join(map(repr, MISSING))}")
+        raise fail("spread", Option("missing") + f" is {missing!r}", f"choose one of {', '.join(map(repr, MISSING))}")
     source.check([target], "fit")
     reading = Reading(tuple(c for c in source.names if c != target), target, encode, missing, label)
     if not reading.inputs:
-        raise fail("fit", f"there is no column but the target {target!r}", "give at least one input")
+        raise fail("fit", f"there is no column besides the target {target!r}", "give at least one input")
     source.check(reading.inputs, "fit")
     if missing == "refuse":
         refuse_known_gaps(source, reading.inputs, target)
     return reading
 
 
-def _sums(counts: Sequence[dict[Any, int]]) -> dict[Any, int]:
-    """The counts of all row groups together."""
-    found: dict[Any, int] = {}
+def _sums(counts: Sequence[dict[Key, int]]) -> dict[Key, int]:
+    """Add the counts of all row groups."""
+    found: dict[Key, int] = {}
     for each in counts:
         for name, n in each.items():
             found[name] = found.get(name, 0) + n
@@ -310,7 +323,7 @@ def _sums(counts: Sequence[dict[Any, int]]) -> dict[Any, int]:
 
 
 def _gaps_in_all(told: Sequence[Told], reading: Reading, rows: int) -> dict[str, int]:
-    """The gaps of all row groups by column; refused, if gaps in inputs are."""
+    """Count the missing values of all row groups by column; raise an error for missing inputs if ``missing="refuse"``."""
     found = _sums([t.gaps for t in told])
     if reading.missing == "refuse":
         _refuse({c: n for c, n in found.items() if c != reading.target}, rows)
@@ -318,15 +331,15 @@ def _gaps_in_all(told: Sequence[Told], reading: Reading, rows: int) -> dict[str,
 
 
 def refuse_known_gaps(source: Parquet, inputs: Sequence[str], target: str) -> None:
-    """Refuse gaps in inputs that the footers of a table know of, before any row is read."""
+    """Raise an error for missing inputs that are recorded in the footers of a table, before any row is read."""
     told = source.empty([*inputs, target])
-    if not told[target]:  # a gap beside a missing target does not count
+    if not told[target]:  # an input may be missing in rows without a target
         _refuse({name: n for name, n in told.items() if n}, source.rows)
 
 
 def _enough(experts: int, rows: int) -> None:
     if experts > rows:
-        raise fail("fit", f"{counted(experts, 'expert')} for {counted(rows, 'row')}", "ask for fewer experts than rows")
+        raise fail("fit", f"{counted(experts, 'expert')} for {counted(rows, 'row')}", "use fewer experts than rows")
 
 
 def _refuse(gaps: dict[str, int], rows: int) -> None:
@@ -334,11 +347,11 @@ def _refuse(gaps: dict[str, int], rows: int) -> None:
         name, most = max(gaps.items(), key=lambda item: item[1])
         more = f" (and {counted(len(gaps) - 1, 'further column')})" if len(gaps) > 1 else ""
         what = f"the column {name!r} is missing in {most:,} of {counted(rows, 'row')}{more}"
-        raise fail("fit", what, "fill the gaps, or use missing='drop' or missing='impute'")
+        raise fail("fit", what, "fill them, or use " + Option("missing", "'drop'") + " or " + Option("missing", "'impute'"))
 
 
-def _batches(rows: np.ndarray, per_batch: int, where: Callable[[Sequence[int]], Any]) -> Batches:
-    """Consecutive experts together; those without rows are left out."""
+def _batches(rows: np.ndarray, per_batch: int, where: Callable[[Sequence[int]], Spool | Arrival]) -> Batches:
+    """Combine consecutive experts into batches; experts without rows are left out."""
     out = Batches()
     for start in range(0, len(rows), per_batch):
         inside = tuple(int(e) for e in range(start, min(start + per_batch, len(rows))) if rows[e])
@@ -349,7 +362,7 @@ def _batches(rows: np.ndarray, per_batch: int, where: Callable[[Sequence[int]], 
 
 
 def _stretches(chunks: Sequence[Chunk], rows: list[int], reading: Reading, experts: int, per_batch: int) -> Batches:
-    """Consecutive rows in equal parts: row groups that are larger are cut, smaller ones are joined."""
+    """Divide consecutive rows into equal ranges; larger row groups are split, smaller ones are joined."""
     ends = np.cumsum(rows)
     total = int(ends[-1])
     _enough(experts, total)
@@ -370,7 +383,7 @@ def _stretches(chunks: Sequence[Chunk], rows: list[int], reading: Reading, exper
 
 # on the workers ---------------------------------------------------------------------------------------------------
 def _count(piece: tuple[int, Chunk], reading: Reading) -> Told:
-    """What is told of a row group, none of whose inputs is encoded."""
+    """Return the counts of a row group without encoding its inputs."""
     frame = read(piece[1], [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     codes = np.empty(0) if reading.label is None or not keep.any() else reading.label(frame[reading.target][keep])
@@ -378,7 +391,7 @@ def _count(piece: tuple[int, Chunk], reading: Reading) -> Told:
 
 
 def _look(piece: tuple[int, Chunk], reading: Reading, folder: str | None) -> Told:
-    """The same without the classes, and whether these rows can be encoded, and written where they will be."""
+    """Return the counts of a row group without classes, and check that its rows can be encoded and written."""
     chunk = piece[1]
     if folder is not None:
         spool.reached(folder)
@@ -389,20 +402,20 @@ def _look(piece: tuple[int, Chunk], reading: Reading, folder: str | None) -> Tol
     return Told(int(keep.sum()), gaps, {})
 
 
-def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: int, folder: str, mark: str) -> Told:
-    """Put a row group into the spool, sorted by expert, unless an earlier try has: what is told of it."""
+def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Divides, experts: int, folder: str, mark: str) -> Told:
+    """Write a row group to the spool, sorted by expert, unless it is already there, and return its counts."""
     number, chunk = piece
     if (before := _sorted_before(folder, number, mark, reading, experts)) is not None:
         return before
     frame = read(chunk, [*reading.inputs, reading.target])
     keep, gaps = reading.usable(frame)
     if reading.missing == "refuse" and gaps.keys() - {reading.target}:
-        return Told(0, gaps, {})  # the whole will be refused, with what the others find
+        return Told(0, gaps, {})  # an error with the counts of all row groups follows
     spool.reached(folder)
     numbers = reading.numbers(frame[keep], chunk) if keep.any() else np.empty((0, 0))
     owner = np.asarray(splitter.assign(numbers[:, :-1], number), np.int64) if len(numbers) else np.empty(0, np.int64)
     if len(owner) != len(numbers) or (len(owner) and not 0 <= owner.min() <= owner.max() < experts):
-        raise fail("spread", f"the splitter gave experts outside 0 to {experts - 1}", "fit it for so many experts")
+        raise fail("spread", f"the splitter gave experts outside 0 to {experts - 1}", "fit it for that number of experts")
     counts = np.bincount(owner, minlength=experts)
     numbers = np.ascontiguousarray(numbers[np.argsort(owner, kind="stable")])
     spool.put(folder, number, mark, Sorted(numbers, np.concatenate([[0], np.cumsum(counts)]), gaps))
@@ -410,7 +423,7 @@ def _sort(piece: tuple[int, Chunk], reading: Reading, splitter: Any, experts: in
 
 
 def _sorted_before(folder: str, number: int, mark: str, reading: Reading, experts: int) -> Told | None:
-    """What is told of a row group that was put into the spool before the work was broken off; None if it was not."""
+    """Return the counts of a row group that an interrupted fit wrote to the spool; None if it is not there."""
     if not mark or not spool.place(folder, number, mark).exists():
         return None
     try:
@@ -421,7 +434,7 @@ def _sorted_before(folder: str, number: int, mark: str, reading: Reading, expert
 
 
 def _sizes(files: range, folder: str, mark: str, experts: int) -> np.ndarray:
-    """How many rows every expert has in some files of the spool: summed here, so that millions of experts can be counted."""
+    """Count the rows of every expert in some files of the spool, summed here so that this scales to millions of experts."""
     rows = np.zeros(experts, np.int64)
     for number in files:
         rows += np.diff(spool.get(folder, number, mark, experts).offsets)

@@ -1,7 +1,7 @@
-"""Sorted rows on disk: one file for every row group, with where each expert begins, the rows, and the gaps that were found.
+"""Rows on disk sorted by expert: one file per row group, with the offset of each expert, the rows, and missing-value counts.
 
-Files are named by a mark, in which table, target and parts are contained: a folder may hold the rows of several models, and a
-fit that is broken off costs none of them anything.
+File names contain a mark that identifies the table, the target and the partition. A folder can therefore contain the rows of
+several models, and an interrupted fit does not affect the others.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import socket
+from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -18,12 +19,12 @@ from covary._checks import fail
 from covary._read import open_plain, read_array, read_header
 from covary._write import make_folder, whole_file
 
-MARK = 12  # characters of the mark that stand in a name
+MARK = 12  # number of characters of the mark in a file name
 SHARED = "give a folder on a disk that all workers share"
 
 
 class Sorted(NamedTuple):
-    """A row group: its rows, not yet read, where each expert begins among them, and how many had a gap by column."""
+    """A row group: its rows (not yet read), the offset of each expert, and the number of missing values by column."""
 
     numbers: np.ndarray
     offsets: np.ndarray
@@ -31,17 +32,17 @@ class Sorted(NamedTuple):
 
 
 def place(folder: str | Path, number: int, mark: str = "") -> Path:
-    """The file of a row group."""
+    """Return the file of a row group."""
     return Path(folder) / f"rows-{mark[:MARK]}{'-' if mark else ''}{number:06d}.spool"
 
 
 def spool_files(folder: str, files: int, mark: str = "") -> list[str]:
-    """The files of a table."""
+    """Return the files of a table."""
     return [str(place(folder, number, mark)) for number in range(files)]
 
 
 def put(folder: str, number: int, mark: str, content: Sorted) -> None:
-    """Write a row group, whole or not at all."""
+    """Write a row group, completely or not at all."""
     with whole_file(place(folder, number, mark), "spread") as file:
         np.save(file, content.offsets)
         np.save(file, content.numbers)
@@ -49,10 +50,10 @@ def put(folder: str, number: int, mark: str, content: Sorted) -> None:
 
 
 def get(folder: str, number: int, mark: str = "", experts: int | None = None) -> Sorted:
-    """A row group that was put there, for so many experts if it is known how many.
+    """Read a row group, and check it against the number of experts if it is given.
 
-    A folder of rows travels with a model file, so nothing in it is believed: numbers are a table of ``<f8`` that is in the
-    file, offsets run from 0 to its rows and never back.
+    The folder may have been copied with a model file, so its content is validated: the numbers must be an array of ``<f8``
+    within the file, and the offsets must increase from 0 to its number of rows.
     """
     path = place(folder, number, mark)
     try:
@@ -75,32 +76,32 @@ def get(folder: str, number: int, mark: str = "", experts: int | None = None) ->
         what = f"{str(path)!r} cannot be read on {socket.gethostname()} ({error.strerror or error})"
         raise fail("fit", what, SHARED) from None
     except (ValueError, RecursionError) as error:
-        what = f"{str(path)!r} is no file of sorted rows ({str(error)[:120]})"
+        what = f"{str(path)!r} is not a file of sorted rows ({str(error)[:120]})"
         raise fail("fit", what, "remove it and fit again") from None
 
 
-def _told(file: Any, left: int) -> str:
-    """The text at the end of a file."""
+def _told(file: IO[bytes], left: int) -> str:
+    """Read the text at the end of a file."""
     text = read_array(file, left, dimensions=0)
     if text.dtype.kind != "U" or file.read(1):
         raise ValueError("there is no text at its end")
     return str(text)
 
 
-def _gaps(told: Any) -> dict[str, int]:
-    """How many rows had a gap, by column."""
+def _gaps(told: dict[str, int] | None) -> dict[str, int]:
+    """Return the number of rows with a missing value, by column."""
     if not isinstance(told, dict) or not all(type(n) is int and n >= 0 for n in told.values()):
-        raise ValueError("it does not say which rows had a gap")
+        raise ValueError("it has no counts of missing values")
     return told
 
 
-def made(folder: Any) -> Path:
-    """The folder, made if it is not there."""
+def made(folder: str | PathLike[str]) -> Path:
+    """Return the folder, created if it does not exist."""
     return make_folder(folder, "fit").resolve()
 
 
 def reached(folder: str) -> None:
-    """Refuse a folder that is not there for this worker, or in which it must not write."""
+    """Raise an error if this worker cannot access the folder, or cannot write to it."""
     if not Path(folder).is_dir():
         raise fail("fit", f"the folder {folder!r} cannot be reached from {socket.gethostname()}", SHARED)
     if not os.access(folder, os.W_OK | os.X_OK):

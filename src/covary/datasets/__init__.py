@@ -1,10 +1,11 @@
-"""Small measured data sets that ship with the package, and generators of the books' toy problems; all give pandas frames.
+"""Small measured data sets included in the package, and generators of toy problems from books; all return DataFrames.
 
 >>> from covary.datasets import available, load, load_iris, make_step
 >>> load("iris").equals(load_iris()), load("step").equals(make_step())
 (True, True)
 
-``available()`` lists them with kind, size, target and licence. Targets are the last columns, named in ``attrs["targets"]``.
+``available()`` lists them with kind, size, target and licence. The targets are the last columns; ``attrs["targets"]`` has their
+names.
 """
 
 from covary.datasets.catalogue import available as available

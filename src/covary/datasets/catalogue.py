@@ -1,4 +1,4 @@
-"""Every data set by name: what there is, and any of it."""
+"""Catalogue of all data sets by name."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covary._checks import fail
+from covary._errors import Option, Remedy, joined, phrase
 from covary._words import meant
 from covary.datasets import classes, clouds, curves, series, shipped, surfaces
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LOADERS: dict[str, Callable[..., Any]] = {
+LOADERS: dict[str, Callable[..., pd.DataFrame]] = {
     name.removeprefix("load_"): function for name, function in sorted(vars(shipped).items()) if name.startswith("load_")
 }
-GENERATORS: dict[str, tuple[str, Callable[..., Any]]] = {  # name: kind, function
+GENERATORS: dict[str, tuple[str, Callable[..., pd.DataFrame]]] = {  # name: kind, function
     "line": ("regression", curves.make_line),
     "step": ("regression", curves.make_step),
     "cubic": ("regression", curves.make_cubic),
@@ -65,16 +66,16 @@ GENERATED = "generated"
 
 
 def names() -> list[str]:
-    """Every name that :func:`load` knows: what was measured, then what is generated."""
+    """Return all names that :func:`load` accepts: measured data sets, then generated ones."""
     return [*LOADERS, *GENERATORS]
 
 
 def available() -> pd.DataFrame:
-    """What there is: one row per data set, measured ones first.
+    """Return a table of the data sets, one per row, measured ones first.
 
-    Columns ``name``, ``kind``, ``rows``, ``columns``, ``target`` (several with commas, empty where there is none),
-    ``licence`` ("generated" for toy problems, which belong to nobody) and ``source``. Rows of generated sets are those
-    they have by default.
+    Columns ``name``, ``kind``, ``rows``, ``columns``, ``target`` (several separated by commas, empty if there is none),
+    ``licence`` ("generated" for toy problems, which have no licence) and ``source``. For generated data sets, the number of
+    rows is the default.
 
     Examples
     --------
@@ -94,16 +95,16 @@ def available() -> pd.DataFrame:
 
 
 def load(name: str, n: int | None = None, **options: Any) -> pd.DataFrame:
-    """A data set by name.
+    """Load or generate a data set by name.
 
     Parameters
     ----------
     name
-        One of those :func:`available` lists.
+        A name listed by :func:`available`.
     n
-        How many rows, for those that are generated or sampled; their own number if None.
+        The number of rows, for generated or sampled data sets; their default if None.
     options
-        ``noise``, ``random_state`` and whatever else the generator takes.
+        ``noise``, ``random_state`` and other arguments of the generator.
 
     Examples
     --------
@@ -113,13 +114,13 @@ def load(name: str, n: int | None = None, **options: Any) -> pd.DataFrame:
     who = "datasets.load"
     if name not in LOADERS and name not in GENERATORS:
         near = difflib.get_close_matches(str(name), names(), 3, 0.5)
-        do = meant(*map(repr, near)) if near else "covary.datasets.available() lists them"
+        do = meant(*map(repr, near)) if near else Remedy("catalogue", "covary.datasets.available() lists them")
         raise fail(who, f"there is no data set {name!r}", do)
     function: Any = LOADERS[name] if name in LOADERS else GENERATORS[name][1]
     given = options if n is None else {"n": n, **options}
     known = inspect.signature(function).parameters
     strange = next((option for option in given if option not in known), None)
     if strange is not None:
-        can = ", ".join(known) or "nothing: it is as it was measured"
-        raise fail(who, f"{name!r} takes no {strange}", f"it takes {can}")
+        can = joined(map(Option, known)) if known else phrase("nothing, because the data are measured")
+        raise fail(who, f"{name!r} takes no " + Option(strange), "it takes " + can, argument=strange)
     return function(**given)

@@ -1,15 +1,16 @@
-r"""Toy classifications: two classes or three, on a line, in a plane, in four inputs.
+r"""Toy classification problems with two or three classes and one, two or four inputs.
 
-The last column is the label. ``frame.attrs["truth"]`` is the probability of the second label in order (of every label in
-order, a row each, where there are three), where labels are drawn at random.
+The last column is the label. If labels are drawn at random, ``frame.attrs["truth"]`` contains the probability of the second
+label in sorted order (for three labels, rows with the probabilities of all).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covary._types import Seed
 from covary.datasets.frames import check, frame, generator
 
 if TYPE_CHECKING:
@@ -20,10 +21,10 @@ def _sigmoid(z: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(z / 2))
 
 
-def make_three_clusters(n: int = 60, *, noise: float = 0.8, random_state: Any = 0) -> pd.DataFrame:
+def make_three_clusters(n: int = 60, *, noise: float = 0.8, random_state: Seed = 0) -> pd.DataFrame:
     """Three clusters on a line: a third at −6 and a sixth at 2 of class 1, half at 0 of class −1.
 
-    With 60 rows the 20, 30 and 10 of the book. Laplace's method is over-cautious on the left, EP is not.
+    60 rows give 20, 30 and 10 points as in the book. Laplace's method is too uncertain on the left, EP is not.
 
     Parameters
     ----------
@@ -46,12 +47,12 @@ def make_three_clusters(n: int = 60, *, noise: float = 0.8, random_state: Any = 
     return frame({"x": x, "label": np.where(centre == 0, -1, 1)}, source="R&W, section 3.7.2", noise=noise)
 
 
-def make_lone_points(n: int = 40, *, noise: float = 0.12, random_state: Any = 0) -> pd.DataFrame:
-    """Two clusters in the unit square, and one point of each class deep in the other's corner.
+def make_lone_points(n: int = 40, *, noise: float = 0.12, random_state: Seed = 0) -> pd.DataFrame:
+    """Two clusters in the unit square, and one point of each class far inside the other cluster's corner.
 
-    A short length-scale classifies the lone points correctly, a long one overrules them. Class 0 lies about (0.3, 0.3), class 1
-    about (0.7, 0.7); the lone points, the last two rows, are (0.95, 0.95) of class 0 and (0.05, 0.05) of class 1. The
-    book's places are only drawn; these are ours.
+    A short length-scale classifies the lone points correctly, a long one does not. Class 0 is around (0.3, 0.3), class 1
+    around (0.7, 0.7); the lone points, in the last two rows, are (0.95, 0.95) of class 0 and (0.05, 0.05) of class 1. The
+    book only plots its points; these positions are chosen here.
 
     References
     ----------
@@ -69,15 +70,15 @@ def make_lone_points(n: int = 40, *, noise: float = 0.12, random_state: Any = 0)
     return frame({"x1": X[:, 0], "x2": X[:, 1], "label": label}, source="R&W, section 3.7.1", noise=noise)
 
 
-def make_logistic(n: int = 60, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
-    r"""Labels of a linear logistic model along (1, 1): :math:`p(+1) = \sigma(x_1 + x_2)`, :math:`x \sim N(0, 4I)`.
+def make_logistic(n: int = 60, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Labels from a linear logistic model along (1, 1): :math:`p(+1) = \sigma(x_1 + x_2)`, :math:`x \sim N(0, 4I)`.
 
-    No separating line, and a reasonable direction for the weights. The book's points are only drawn.
+    No line separates the classes, but the direction of the weights is well determined. The book only plots its points.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the latent value before the label is drawn.
+        The standard deviation of the noise added to the latent value before the label is drawn.
 
     References
     ----------
@@ -97,16 +98,16 @@ def make_logistic(n: int = 60, *, noise: float = 0.0, random_state: Any = 0) -> 
 
 
 def make_squashed(
-    n: int = 100, *, noise: float = 0.0, lengthscale: float = 0.3, variance: float = 9.0, random_state: Any = 0
+    n: int = 100, *, noise: float = 0.0, lengthscale: float = 0.3, variance: float = 9.0, random_state: Seed = 0
 ) -> pd.DataFrame:
-    r"""A draw from a Gaussian process over the unit square, squashed: :math:`p(+1) = \sigma(f(x))`.
+    r"""Labels from a Gaussian process over the unit square, through the logistic function: :math:`p(+1) = \sigma(f(x))`.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to f before the label is drawn.
+        The standard deviation of the noise added to f before the label is drawn.
     lengthscale, variance
-        Of the squared exponential kernel of f.
+        Parameters of the squared exponential kernel of f.
 
     References
     ----------
@@ -127,18 +128,18 @@ def make_squashed(
     return frame(columns, source="R&W, section 1.2", truth=_sigmoid(f), noise=noise)
 
 
-def make_switch(n: int = 60, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
+def make_switch(n: int = 60, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
     r"""Class 1 changes sharply to 0 at x = 13 and gradually back between 29 and 43; x uniform on [0, 50].
 
     .. math:: p(1) = 1 \text{ below } 13, \qquad \min(1, \max(0, (x - 29)/14)) \text{ above}
 
-    A classifier must be sure at the first change, unsure along the second, and tend to ½ away from the data. The thesis draws
-    its points; the law is ours.
+    A classifier should be certain at the first change, uncertain along the second, and predict about ½ away from the data. The
+    thesis only plots its points; the probabilities are chosen here.
 
     Parameters
     ----------
     noise
-        The share of labels that are turned over.
+        The fraction of labels that are flipped.
 
     References
     ----------
@@ -157,17 +158,17 @@ def make_switch(n: int = 60, *, noise: float = 0.0, random_state: Any = 0) -> pd
     return frame({"x": x, "label": label}, source="Gibbs, section 4.5.1", truth=p, noise=noise)
 
 
-def make_probability_maps(n: int = 100, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
-    r"""Three classes over the unit square drawn from smooth maps of probability, all between 0.04 and 0.87.
+def make_probability_maps(n: int = 100, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Three classes over the unit square drawn from smooth probability maps, with values between 0.04 and 0.87.
 
     .. math:: p_c \propto e^{a_c(x)}, \qquad a = 1.5\,(\cos\pi x_1,\ \sin\pi x_2 - \tfrac12,\ \cos\pi x_2\,x_1)
 
-    The thesis draws its maps without a formula; these are ours.
+    The thesis plots its maps without a formula; these are chosen here.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to a before the class is drawn.
+        The standard deviation of the noise added to a before the class is drawn.
 
     References
     ----------
@@ -187,13 +188,13 @@ def make_probability_maps(n: int = 100, *, noise: float = 0.0, random_state: Any
     return frame({"x1": a, "x2": b, "label": label}, source="Gibbs, section 5.6.1", truth=p, noise=noise)
 
 
-def make_neal_binary(n: int = 300, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
+def make_neal_binary(n: int = 300, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
     r"""Neal's two classes: :math:`p(1) = \exp\bigl(-((x_1 - 0.4)^2 + (x_2 + 0.3)^2)^2\bigr)`, standard normal inputs.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the inputs after the class is drawn.
+        The standard deviation of the noise added to the inputs after the class is drawn.
 
     References
     ----------
@@ -212,17 +213,17 @@ def make_neal_binary(n: int = 300, *, noise: float = 0.0, random_state: Any = 0)
     return frame({"x1": X[:, 0], "x2": X[:, 1], "label": label}, source="Neal (1997)", truth=p, noise=noise)
 
 
-def make_neal_classes(n: int = 1000, *, noise: float = 0.1, random_state: Any = 0) -> pd.DataFrame:
-    """Neal's three classes of four inputs, two of which do not matter.
+def make_neal_classes(n: int = 1000, *, noise: float = 0.1, random_state: Seed = 0) -> pd.DataFrame:
+    """Neal's three classes with four inputs, two of which are irrelevant.
 
-    With x uniform on [0, 1]⁴: class 0 where (x₁, x₂) is nearer than 0.35 to (0.4, 0.5), else class 1 where
-    0.8 x₁ + 1.8 x₂ < 0.6, else class 2. The inputs are then seen with noise. The first 400 of a thousand are for training. (The
-    thesis prints the squared distance and leaves the noise out; this is Neal's own rule.)
+    With x uniform on [0, 1]⁴: class 0 if the distance of (x₁, x₂) from (0.4, 0.5) is below 0.35, otherwise class 1 if
+    0.8 x₁ + 1.8 x₂ < 0.6, otherwise class 2. Noise is then added to the inputs. The first 400 of 1,000 rows are for training.
+    (The thesis prints the squared distance and omits the noise; this is Neal's original rule.)
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the inputs.
+        The standard deviation of the noise added to the inputs.
 
     References
     ----------
@@ -242,15 +243,15 @@ def make_neal_classes(n: int = 1000, *, noise: float = 0.1, random_state: Any = 
     return frame(columns, source="Neal (1997)", noise=noise)
 
 
-def make_rings(n: int = 30, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
+def make_rings(n: int = 30, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
     """A disc of class 1 inside a ring of class −1: radii uniform on [0, 0.45] and [0.6, 1], half the rows each.
 
-    What no line separates and a polynomial kernel does. The radii are ours, the book draws its points.
+    No line separates the classes, but a polynomial kernel does. The book only plots its points; the radii are chosen here.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the coordinates.
+        The standard deviation of the noise added to the coordinates.
 
     References
     ----------
@@ -270,13 +271,13 @@ def make_rings(n: int = 30, *, noise: float = 0.0, random_state: Any = 0) -> pd.
     return frame(columns, source="Coolen, section 5.3", noise=noise)
 
 
-def make_separable(n: int = 40, *, noise: float = 0.0, margin: float = 0.2, random_state: Any = 0) -> pd.DataFrame:
-    r"""Two classes in [−1, 1]² on either side of the line :math:`x_1 + x_2 = 0`, nobody nearer to it than the margin.
+def make_separable(n: int = 40, *, noise: float = 0.0, margin: float = 0.2, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Two classes in [−1, 1]² on either side of the line :math:`x_1 + x_2 = 0`, with no point closer to it than the margin.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the coordinates.
+        The standard deviation of the noise added to the coordinates.
     margin
         Half the width of the empty strip, below √2.
 
@@ -302,15 +303,15 @@ def make_separable(n: int = 40, *, noise: float = 0.0, margin: float = 0.2, rand
     return frame(columns, source="R&W, section 6.4.1; Coolen, section 5.1", noise=noise)
 
 
-def make_few_labels(n: int = 3, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
+def make_few_labels(n: int = 3, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
     """The two or three labelled points of the book's Bayesian classifier: (0, −1) → 1, (0, 1) → 0, (1, ½) → 0.
 
-    Small enough for every integral to be done by quadrature. More rows repeat the three.
+    Small enough to compute every integral by quadrature. More rows repeat the three points.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the coordinates.
+        The standard deviation of the noise added to the coordinates.
 
     References
     ----------

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covary._types import Seed
 from covary.datasets.frames import check, frame, generator, one_of
 
 if TYPE_CHECKING:
@@ -14,21 +15,21 @@ if TYPE_CHECKING:
 SHAPES = ("square", "disk", "annulus", "circle", "edges", "sphere")
 
 
-def make_cloud(n: int = 1000, *, noise: float = 0.0, shape: str = "square", random_state: Any = 0) -> pd.DataFrame:
-    r"""Points of a simple shape, evenly spread unless said otherwise.
+def make_cloud(n: int = 1000, *, noise: float = 0.0, shape: str = "square", random_state: Seed = 0) -> pd.DataFrame:
+    r"""Points of a simple shape, uniformly distributed unless stated otherwise.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the coordinates.
+        The standard deviation of the noise added to the coordinates.
     shape
-        ``"square"``, [−1, 1]²; ``"disk"``, |x| < 1; ``"annulus"``, ½ < |x| < 1; ``"circle"``, |x| = 1; ``"edges"``, the square
-        with :math:`|x_1| = u^{1/4}`, u uniform, so that most points lie near its left and right edges; ``"sphere"``, |x| = 1
+        ``"square"``, [−1, 1]²; ``"disk"``, ‖x‖ < 1; ``"annulus"``, ½ < ‖x‖ < 1; ``"circle"``, ‖x‖ = 1; ``"edges"``, the square
+        with :math:`|x_1| = u^{1/4}`, u uniform, so that most points lie near its left and right edges; ``"sphere"``, ‖x‖ = 1
         in three dimensions.
 
     References
     ----------
-    Coolen, section 2.1, figures 2.2 to 2.9, and section 2.4, figures 2.14 and 2.16. The law of ``"edges"`` is ours.
+    Coolen, section 2.1, figures 2.2 to 2.9, and section 2.4, figures 2.14 and 2.16. ``"edges"`` is defined here.
 
     Examples
     --------
@@ -53,21 +54,21 @@ def make_cloud(n: int = 1000, *, noise: float = 0.0, shape: str = "square", rand
     return frame({f"x{k + 1}": X[:, k] for k in range(X.shape[1])}, source=source, noise=noise, targets=0)
 
 
-def make_sensors(n: int = 500, *, noise: float = 0.05, sensors: int = 8, random_state: Any = 0) -> pd.DataFrame:
-    r"""Places in the unit square seen through many saturating sensors: can a map find the places again?
+def make_sensors(n: int = 500, *, noise: float = 0.05, sensors: int = 8, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Positions in the unit square measured by many saturating sensors, to be recovered by a map.
 
     .. math:: s_j = \tanh\bigl(4\,w_j\cdot(u - c_j)\bigr) + \varepsilon
 
-    with unit vectors w and centres c drawn once. Columns ``s1`` … and targets ``u1``, ``u2``, the hidden place.
+    with unit vectors w and centres c drawn once. Columns ``s1`` … and targets ``u1``, ``u2``, the hidden position.
 
     Parameters
     ----------
     sensors
-        How many.
+        The number of sensors.
 
     References
     ----------
-    Coolen, section 2.4 (sensor fusion, named as an application). The sensors are ours.
+    Coolen, section 2.4 (sensor fusion, mentioned as an application). The sensors are chosen here.
 
     Examples
     --------

@@ -1,30 +1,33 @@
-r"""Toy regressions on one input: steps, sines, spikes, gaps, outliers.
+r"""Toy regression problems with one input: steps, sines, spikes, gaps, outliers.
 
-Every function takes the number of rows, the standard deviation of the noise and a seed, and returns a frame whose last column
-is the target; ``frame.attrs["truth"]`` is the target without noise. Where a book only draws its function, a function with the
-features it names stands in, and the docstring says so.
+The arguments of each function are the number of rows, the standard deviation of the noise and a seed. It returns a DataFrame
+whose last column is the target; ``frame.attrs["truth"]`` is the target without noise. If a book only plots its function, a
+function with the features it describes is used instead, as noted in the docstring.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covary._types import Seed
 from covary.datasets.frames import check, frame, generator
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def _noisy(x: np.ndarray, f: np.ndarray, noise: float, rng: np.random.Generator, source: str) -> pd.DataFrame:
+def _noisy(
+    x: np.ndarray, f: np.ndarray, noise: float, rng: np.random.Generator | np.random.RandomState, source: str
+) -> pd.DataFrame:
     return frame({"x": x, "y": f + noise * rng.standard_normal(len(x))}, source=source, truth=f, noise=noise)
 
 
-def make_line(n: int = 3, *, noise: float = 1.0, random_state: Any = 0) -> pd.DataFrame:
+def make_line(n: int = 3, *, noise: float = 1.0, random_state: Seed = 0) -> pd.DataFrame:
     r"""A straight line with random weights: :math:`y = w_1 + w_2 x + \varepsilon`, :math:`w \sim N(0, I)`, x in [−5, 5].
 
-    Bayesian linear regression, where the posterior of the weights can be drawn. Weights in ``attrs["weights"]``.
+    For Bayesian linear regression, in which the posterior of the weights can be plotted. They are in ``attrs["weights"]``.
 
     References
     ----------
@@ -42,11 +45,11 @@ def make_line(n: int = 3, *, noise: float = 1.0, random_state: Any = 0) -> pd.Da
     return table
 
 
-def make_step(n: int = 64, *, noise: float = 0.1, random_state: Any = 0) -> pd.DataFrame:
-    r"""A step: :math:`y = \mathrm{sign}(x) + \varepsilon` on n even places of [−1, 1].
+def make_step(n: int = 64, *, noise: float = 0.1, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A step: :math:`y = \mathrm{sign}(x) + \varepsilon` at n equally spaced points of [−1, 1].
 
-    No length-scale suits it: the evidence of one squared exponential, of a sum of two and of the neural-network kernel
-    differ by tens of nats. The book gives 64 places and the noise; the height of the step is ours.
+    No single length-scale is adequate: the log evidence of a squared exponential, of a sum of two and of the neural-network
+    kernel differ by tens of nats. The book specifies 64 points and the noise; the height of the step is chosen here.
 
     References
     ----------
@@ -62,10 +65,10 @@ def make_step(n: int = 64, *, noise: float = 0.1, random_state: Any = 0) -> pd.D
     return _noisy(x, np.where(x < 0, -1.0, 1.0), noise, rng, "R&W, section 5.4.3")
 
 
-def make_cubic(n: int = 20, *, noise: float = 0.3, random_state: Any = 0) -> pd.DataFrame:
-    r"""A cubic, :math:`y = x^3 - x + \varepsilon`, x uniform on [−1.5, 1.5]: polynomials of order 1 to 20 over-fit it.
+def make_cubic(n: int = 20, *, noise: float = 0.3, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A cubic, :math:`y = x^3 - x + \varepsilon`, x uniform on [−1.5, 1.5]: polynomials of high order overfit it.
 
-    The thesis draws 20 points of a function it does not name; this one is ours.
+    The thesis fits orders 1 to 20 to 20 points of an unspecified function; this function is chosen here.
 
     References
     ----------
@@ -81,16 +84,16 @@ def make_cubic(n: int = 20, *, noise: float = 0.3, random_state: Any = 0) -> pd.
     return _noisy(x, x**3 - x, noise, rng, "Gibbs, section 1.1.4")
 
 
-def make_sine(n: int = 9, *, noise: float = 12**-0.5, uneven: bool = False, random_state: Any = 0) -> pd.DataFrame:
-    r"""A raised sine, :math:`y = \tfrac12 + \sin 2\pi x + \varepsilon`, on n even places of [0, 1].
+def make_sine(n: int = 9, *, noise: float = 12**-0.5, uneven: bool = False, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A raised sine, :math:`y = \tfrac12 + \sin 2\pi x + \varepsilon`, at n equally spaced points of [0, 1].
 
-    Under-fitting, over-fitting and early stopping with polynomials. The noise is uniform, by default on [−½, ½], which has
+    For underfitting, overfitting and early stopping with polynomials. The noise is uniform, by default on [−½, ½], which has
     variance 1/12 (β = 12 in the book).
 
     Parameters
     ----------
     uneven
-        Places drawn from Beta(0.6, 1.5) instead, crowded on the left, for error bars that widen where data are missing.
+        Draw x from Beta(0.6, 1.5) instead, dense on the left, to show error bars that widen where data are sparse.
 
     References
     ----------
@@ -108,15 +111,15 @@ def make_sine(n: int = 9, *, noise: float = 12**-0.5, uneven: bool = False, rand
     return frame({"x": x, "y": y}, source="Coolen, section 3.1", truth=f, noise=noise)
 
 
-def make_chirp(n: int = 10, *, noise: float = 0.0, random_state: Any = 4) -> pd.DataFrame:
+def make_chirp(n: int = 10, *, noise: float = 0.0, random_state: Seed = 4) -> pd.DataFrame:
     r"""A chirp, :math:`y = \sin\bigl((x - 2.5)^2\bigr) + \varepsilon`, x uniform on [0, 5].
 
-    With the defaults the ten noise-free points of the figure: a squared exponential fits them best at a standard deviation
-    of 0.594 and a length-scale of 0.279. A whole seed is that of NumPy's legacy generator, as in the original.
+    The defaults give the ten noise-free points of the figure, for which the best squared exponential has a standard deviation
+    of 0.594 and a length-scale of 0.279. An integer seed is used with NumPy's legacy generator, as in the original.
 
     References
     ----------
-    DGP thesis, section 1.3, figure 1.6 (its numbers are those of scikit-learn's gallery data).
+    DGP thesis, section 1.3, figure 1.6 (its numbers match the data of scikit-learn's gallery).
 
     Examples
     --------
@@ -129,11 +132,11 @@ def make_chirp(n: int = 10, *, noise: float = 0.0, random_state: Any = 4) -> pd.
     return _noisy(x, f, noise, rng, "DGP thesis, figure 1.6")
 
 
-def make_two_optima(n: int = 20, *, noise: float = 0.5, random_state: Any = 0) -> pd.DataFrame:
-    r"""A sine under noise as large as itself: :math:`y = \tfrac12\sin 3x + \varepsilon`, x uniform on [0, 5].
+def make_two_optima(n: int = 20, *, noise: float = 0.5, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A sine with noise as large as the signal: :math:`y = \tfrac12\sin 3x + \varepsilon`, x uniform on [0, 5].
 
-    The evidence has two optima, signal or all noise: with the defaults −21.805 and −23.872 for a squared exponential of zero
-    mean. A whole seed is that of NumPy's legacy generator.
+    The log evidence has two optima, signal plus noise or pure noise: with the defaults −21.805 and −23.872 for a squared
+    exponential and zero mean. An integer seed is used with NumPy's legacy generator.
 
     References
     ----------
@@ -150,13 +153,13 @@ def make_two_optima(n: int = 20, *, noise: float = 0.5, random_state: Any = 0) -
     return _noisy(x, 0.5 * np.sin(3 * x), noise, rng, "DGP thesis, figure 1.8")
 
 
-def make_gap(n: int = 37, *, noise: float = 0.1, random_state: Any = 0) -> pd.DataFrame:
-    r"""A smooth curve with nothing seen between 2.5 and 3.5 and one outlier near (1, 0); x in [0, 6].
+def make_gap(n: int = 37, *, noise: float = 0.1, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A smooth curve with no data between 2.5 and 3.5 and one outlier near (1, 0); x in [0, 6].
 
     .. math:: y = 1 + \sin 1.3x + 0.3\cos 3x + \varepsilon
 
-    Error bars must widen in the gap and the outlier must not be chased. The thesis uses a set of MacKay's that is only
-    drawn; the function is ours, its features are the thesis's. The outlier is the last row.
+    Error bars should widen in the gap, and the fit should not follow the outlier, which is the last row. The thesis only plots
+    its data (MacKay's); the function is chosen here to have the same features.
 
     References
     ----------
@@ -176,13 +179,13 @@ def make_gap(n: int = 37, *, noise: float = 0.1, random_state: Any = 0) -> pd.Da
     return table
 
 
-def make_spike(n: int = 120, *, noise: float = 1.0, random_state: Any = 0) -> pd.DataFrame:
-    r"""A nerve's spike: flat, then a sharp peak and a slow swing back. A sixth of the rows are exact zeros before it.
+def make_spike(n: int = 120, *, noise: float = 1.0, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A nerve spike: flat, then a sharp peak and a slow recovery. A sixth of the rows are exact zeros before it.
 
     .. math:: f(x) = 10\,e^{-\frac12((x - 0.35)/0.02)^2} - 3\,e^{-\frac12((x - 0.5)/0.1)^2}
 
-    One length-scale cannot serve both the peak and the rest. x is even on [0, 1], and n/6 further rows with target zero
-    lie on [−0.2, 0), as in the thesis; the recording itself is not public, the shape is ours.
+    No single length-scale fits both the peak and the rest. x is equally spaced on [0, 1], and n/6 further rows with target
+    zero are on [−0.2, 0), as in the thesis. The recording is not public; the shape is chosen here.
 
     References
     ----------
@@ -203,7 +206,7 @@ def make_spike(n: int = 120, *, noise: float = 1.0, random_state: Any = 0) -> pd
     return frame({"x": x, "y": y}, source="Gibbs, section 3.10.3", truth=f, noise=noise)
 
 
-def make_neal(n: int = 100, *, noise: float = 0.1, random_state: Any = 0) -> pd.DataFrame:
+def make_neal(n: int = 100, *, noise: float = 0.1, random_state: Seed = 0) -> pd.DataFrame:
     r"""Neal's regression: :math:`y = 0.3 + 0.4x + 0.5\sin 2.7x + 1.1/(1 + x^2) + \varepsilon`, :math:`x \sim N(0, 1)`.
 
     References
@@ -222,11 +225,11 @@ def make_neal(n: int = 100, *, noise: float = 0.1, random_state: Any = 0) -> pd.
 
 
 def make_outliers(
-    n: int = 100, *, noise: float = 0.1, share: float = 0.05, outlier: float = 1.0, random_state: Any = 0
+    n: int = 100, *, noise: float = 0.1, share: float = 0.05, outlier: float = 1.0, random_state: Seed = 0
 ) -> pd.DataFrame:
-    """Neal's regression with outliers: as :func:`make_neal`, but some rows have much more noise.
+    """Neal's regression with outliers: like :func:`make_neal`, but some rows have much more noise.
 
-    For likelihoods with long tails. Which rows they are is in ``attrs["outliers"]``.
+    For likelihoods with heavy tails. ``attrs["outliers"]`` contains the indices of the outliers.
 
     Parameters
     ----------
@@ -250,10 +253,10 @@ def make_outliers(
     return table
 
 
-def make_sinc(n: int = 100, *, noise: float = 0.1, random_state: Any = 0) -> pd.DataFrame:
-    r"""The cardinal sine, :math:`y = \sin x / x + \varepsilon`, on n even places of [−10, 10].
+def make_sinc(n: int = 100, *, noise: float = 0.1, random_state: Seed = 0) -> pd.DataFrame:
+    r"""The cardinal sine, :math:`y = \sin x / x + \varepsilon`, at n equally spaced points of [−10, 10].
 
-    The usual example of support and relevance vector regression.
+    The usual example for support and relevance vector regression.
 
     References
     ----------
@@ -269,13 +272,13 @@ def make_sinc(n: int = 100, *, noise: float = 0.1, random_state: Any = 0) -> pd.
     return _noisy(x, np.sinc(x / np.pi), noise, rng, "Tipping (2001)")
 
 
-def make_uneven(n: int = 200, *, noise: float = 0.3, random_state: Any = 0) -> pd.DataFrame:
-    r"""Two hundred points crowded in two places of [0, 6], for pictures of inducing inputs.
+def make_uneven(n: int = 200, *, noise: float = 0.3, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Two hundred points concentrated in two regions of [0, 6], to illustrate inducing inputs.
 
     .. math:: y = \sin 2x + 0.6\cos 4.5x + \varepsilon
 
-    Two thirds of the inputs are normal about 1.5, the rest about 4.5, both with standard deviation 0.7, folded into [0, 6].
-    In the manner of the one-dimensional set of Snelson & Ghahramani; the function is ours.
+    Two thirds of the inputs are normal around 1.5, the rest around 4.5, with standard deviation 0.7, folded into [0, 6].
+    Similar to the one-dimensional data of Snelson & Ghahramani; the function is chosen here.
 
     References
     ----------
@@ -292,6 +295,6 @@ def make_uneven(n: int = 200, *, noise: float = 0.3, random_state: Any = 0) -> p
     return _noisy(x, np.sin(2 * x) + 0.6 * np.cos(4.5 * x), noise, rng, "Snelson & Ghahramani (2006)")
 
 
-def _legacy(random_state: Any) -> Any:
-    """NumPy's old generator for a whole seed, so that published figures are met; else as elsewhere."""
+def _legacy(random_state: Seed) -> np.random.RandomState | np.random.Generator:
+    """Return NumPy's legacy generator for an integer seed, to reproduce published figures; otherwise the usual one."""
     return np.random.RandomState(random_state) if isinstance(random_state, int | np.integer) else generator(random_state)

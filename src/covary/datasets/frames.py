@@ -1,25 +1,32 @@
-"""How generated tables are put together: columns, the noise-free truth beside them, a seed."""
+"""Construction of generated tables, and checks of their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
+from covary._types import ArrayLike, Seed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 def frame(
-    columns: Mapping[str, Any], *, source: str, truth: Any = None, noise: float | None = None, targets: int = 1
+    columns: Mapping[str, ArrayLike],
+    *,
+    source: str,
+    truth: ArrayLike | None = None,
+    noise: float | None = None,
+    targets: int = 1,
 ) -> pd.DataFrame:
-    """The columns as a frame, targets last; ``attrs`` hold source, targets, noise and truth as plain lists and numbers.
+    """Return a DataFrame with the targets last; ``attrs`` has source, targets, noise and truth as plain lists and numbers.
 
-    ``truth`` has one entry per row: the noise-free target, or the probability of the last class (of every class, a row
-    each, where there are more than two).
+    ``truth`` has one entry per row: the noise-free target, or the probability of the second of two classes (of all classes,
+    if there are more).
     """
     import pandas as pd
 
@@ -33,21 +40,21 @@ def frame(
     return table
 
 
-def generator(random_state: Any) -> np.random.Generator:
-    """A generator from a seed, a generator or None."""
+def generator(random_state: Seed) -> np.random.Generator:
+    """Return a generator from a seed, a generator or None."""
     return np.random.default_rng(random_state)
 
 
-def check(who: str, n: Any, noise: Any = 0.0, *, least: int = 1) -> int:
-    """The number of rows, and that the noise is a standard deviation."""
+def check(who: str, n: int, noise: float = 0.0, *, least: int = 1) -> int:
+    """Return the number of rows, after checking it and the standard deviation of the noise."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
-        raise fail(f"datasets.{who}", f"n is {n!r}", f"give a whole number of rows, {least} or more")
+        raise fail(f"datasets.{who}", Option("n") + f" is {n!r}", f"give a whole number of rows, {least} or more")
     if not (np.ndim(noise) == 0 and np.isfinite(noise) and noise >= 0):
-        raise fail(f"datasets.{who}", f"noise is {noise!r}", "give a standard deviation, zero or more")
+        raise fail(f"datasets.{who}", f"noise is {noise!r}", "give a standard deviation, zero or more", argument="noise")
     return int(n)
 
 
-def one_of(who: str, name: str, value: Any, known: Any) -> None:
-    """Refuse a word that is not one of those known."""
+def one_of(who: str, name: str, value: str, known: Iterable[str]) -> None:
+    """Raise an error if a value is not one of those known."""
     if value not in known:
-        raise fail(f"datasets.{who}", f"{name} is {value!r}", f"choose one of {', '.join(map(repr, known))}")
+        raise fail(f"datasets.{who}", f"{name} is {value!r}", f"choose one of {', '.join(map(repr, known))}", argument=name)

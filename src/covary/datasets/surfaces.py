@@ -1,15 +1,17 @@
-r"""Toy regressions on several inputs, draws from Gaussian processes, targets over many powers of ten.
+r"""Toy regression problems with several inputs, samples of Gaussian processes, targets over many powers of ten.
 
-As in :mod:`covary.datasets.curves`: rows, noise and seed in, a frame with its target last out, the truth in ``attrs``.
+Arguments and results are as in :mod:`covary.datasets.curves`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
+from covary._types import Seed
 from covary.datasets.frames import check, frame, generator, one_of
 
 if TYPE_CHECKING:
@@ -36,20 +38,20 @@ def make_gp(
     columns: int = 1,
     width: float = 10.0,
     kernel: str = "squared_exponential",
-    random_state: Any = 0,
+    random_state: Seed = 0,
 ) -> pd.DataFrame:
     r"""A draw from a Gaussian process: y is normal with covariance :math:`\sigma_f^2 k(|x - x'|/\ell) + \sigma_n^2\delta`.
 
-    By default the (ℓ, σ_f, σ_n) = (1, 1, 0.1) of R&W's figures on hyperparameters; ``n=7, noise=0.1**0.5`` is the set
-    with two optima of figure 5.5, ``lengthscale=0.0632, width=1`` that of the equivalent kernels of figure 2.6, and
-    ``columns=2, lengthscale=0.1, variance=10, width=1`` the surfaces of Coolen's figure 4.1, smooth or rough.
+    The defaults are (ℓ, σ_f, σ_n) = (1, 1, 0.1) as in R&W's figures on hyperparameters. ``n=7, noise=0.1**0.5`` gives the two
+    optima of figure 5.5, ``lengthscale=0.0632, width=1`` the equivalent kernels of figure 2.6, and
+    ``columns=2, lengthscale=0.1, variance=10, width=1`` the smooth or rough surfaces of Coolen's figure 4.1.
 
     Parameters
     ----------
     lengthscale, variance
         ℓ and σ_f².
     columns
-        How many inputs.
+        The number of inputs.
     width
         Inputs are uniform on [−width/2, width/2].
     kernel
@@ -67,17 +69,17 @@ def make_gp(
     n, rng = check("make_gp", n, noise), generator(random_state)
     one_of("make_gp", "kernel", kernel, KERNELS)
     if n > 2000:
-        raise fail("datasets.make_gp", f"n is {n}", "draw at most 2,000 rows: the whole covariance is factorised")
+        raise fail("datasets.make_gp", Option("n") + f" is {n}", "draw at most 2,000 rows: the full covariance is factorised")
     X = width * (rng.random((n, columns)) - 0.5)
     square = ((X[:, None] - X[None]) ** 2).sum(2) / lengthscale**2
     K = variance * (np.exp(-0.5 * square) if kernel == KERNELS[0] else np.exp(-np.sqrt(square)))
-    values, vectors = np.linalg.eigh(K)  # a root that needs no jitter
+    values, vectors = np.linalg.eigh(K)  # a square root without jitter
     f = vectors @ (np.sqrt(np.maximum(values, 0)) * rng.standard_normal(n))
     return _noisy(X, f, noise, rng, "R&W, section 2.3")
 
 
-def make_product(n: int = 2000, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
-    r"""A saddle, :math:`y = 4 x_1 x_2 + \varepsilon` with standard normal inputs: the benchmark of distributed experts.
+def make_product(n: int = 2000, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A saddle, :math:`y = 4 x_1 x_2 + \varepsilon` with standard normal inputs, a benchmark of distributed experts.
 
     References
     ----------
@@ -93,12 +95,12 @@ def make_product(n: int = 2000, *, noise: float = 0.0, random_state: Any = 0) ->
     return _noisy(X, 4 * X[:, 0] * X[:, 1], noise, rng, "DGP thesis, section 1.5.4")
 
 
-def make_decades(n: int = 500, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
-    r"""A positive target over forty powers of ten, for scores by decade.
+def make_decades(n: int = 500, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A positive target that spans forty powers of ten, for scores by decade.
 
     .. math:: y = 10^{g + \varepsilon}, \qquad g = -10.5 + 9.75\,(x_1 + \sin\pi x_2), \qquad x \in [-1, 1]^2
 
-    from 10⁻³⁰ to 10⁹. The procedure is the thesis's, the function ours.
+    from 10⁻³⁰ to 10⁹. The procedure is that of the thesis; the function is chosen here.
 
     References
     ----------
@@ -116,13 +118,13 @@ def make_decades(n: int = 500, *, noise: float = 0.0, random_state: Any = 0) -> 
     return frame({**_named(X), "y": y}, source="DGP thesis, section 1.4.4", truth=10.0**g, noise=noise)
 
 
-def make_hills(n: int = 400, *, noise: float = 0.1, random_state: Any = 0) -> pd.DataFrame:
-    r"""Three hills and a valley over [0, 1]²: four hundred noisy points of a smooth surface.
+def make_hills(n: int = 400, *, noise: float = 0.1, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Three hills and a valley over [0, 1]²: noisy points of a smooth surface.
 
     .. math:: y = \sum_j h_j\,e^{-|x - c_j|^2/2w_j^2} + \varepsilon
 
     with heights 1, 0.8, 0.6, −0.7, widths 0.15, 0.2, 0.1, 0.15 and centres (0.25, 0.3), (0.7, 0.75), (0.8, 0.2), (0.3, 0.8).
-    The thesis draws its surface without a formula; this one is ours.
+    The thesis plots its surface without a formula; this one is chosen here.
 
     References
     ----------
@@ -141,13 +143,13 @@ def make_hills(n: int = 400, *, noise: float = 0.1, random_state: Any = 0) -> pd
     return _noisy(X, f, noise, rng, "Gibbs, section 3.10.2")
 
 
-def make_potential(n: int = 500, *, noise: float = 0.0, columns: int = 4, random_state: Any = 0) -> pd.DataFrame:
-    r"""An energy surface without noise: Morse oscillators, each coupled to the next.
+def make_potential(n: int = 500, *, noise: float = 0.0, columns: int = 4, random_state: Seed = 0) -> pd.DataFrame:
+    r"""A noise-free energy surface: Morse oscillators, each coupled to the next.
 
     .. math:: V = \sum_k (1 - e^{-x_k})^2 + 0.1\sum_k x_k x_{k+1}, \qquad x_k \in [-0.5, 1.5]
 
-    The surfaces of the thesis (four and six inputs, hundreds to thousands of points) are not public; a smooth, noise-free
-    surface of as many inputs stands in.
+    The surfaces of the thesis (four and six inputs, hundreds to thousands of points) are not public; a smooth,
+    noise-free surface with the same number of inputs is used instead.
 
     References
     ----------
@@ -164,8 +166,8 @@ def make_potential(n: int = 500, *, noise: float = 0.0, columns: int = 4, random
     return _noisy(X, V, noise, rng, "Gibbs, section 3.10.4")
 
 
-def make_robot_arm(n: int = 200, *, noise: float = 0.05, random_state: Any = 0) -> pd.DataFrame:
-    r"""Where the hand of a two-link arm is, from its two angles: two targets.
+def make_robot_arm(n: int = 200, *, noise: float = 0.05, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Position of the hand of a two-link arm as a function of its two angles. Two targets.
 
     .. math:: y_1 = 2\cos x_1 + 1.3\cos(x_1 + x_2) + \varepsilon_1,\qquad y_2 = 2\sin x_1 + 1.3\sin(x_1 + x_2) + \varepsilon_2
 
@@ -188,8 +190,8 @@ def make_robot_arm(n: int = 200, *, noise: float = 0.05, random_state: Any = 0) 
     return frame({"x1": a, "x2": b, "y1": y[:, 0], "y2": y[:, 1]}, source="MacKay (1992)", truth=f, noise=noise, targets=2)
 
 
-def make_friedman(n: int = 100, *, noise: float = 1.0, columns: int = 10, random_state: Any = 0) -> pd.DataFrame:
-    r"""Friedman's function of five inputs among ten: relevance and interactions.
+def make_friedman(n: int = 100, *, noise: float = 1.0, columns: int = 10, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Friedman's function of five of ten inputs, for relevance and interactions.
 
     .. math:: y = 10\sin(\pi x_1 x_2) + 20(x_3 - \tfrac12)^2 + 10x_4 + 5x_5 + \varepsilon, \qquad x \in [0, 1]^{10}
 
@@ -204,17 +206,17 @@ def make_friedman(n: int = 100, *, noise: float = 1.0, columns: int = 10, random
     """
     n, rng = check("make_friedman", n, noise), generator(random_state)
     if columns < 5:
-        raise fail("datasets.make_friedman", f"columns is {columns}", "give five or more")
+        raise fail("datasets.make_friedman", f"columns is {columns}", "give five or more", argument="columns")
     X = rng.random((n, columns))
     f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
     return _noisy(X, f, noise, rng, "Friedman (1991)")
 
 
-def make_four_points(n: int = 4, *, noise: float = 0.0, random_state: Any = 0) -> pd.DataFrame:
-    r"""Four points of a plane, solved by hand in the book: (1, 0) → ¾, (0, 1) → ¼, (−1, 0) → −¼, (0, −1) → −¾.
+def make_four_points(n: int = 4, *, noise: float = 0.0, random_state: Seed = 0) -> pd.DataFrame:
+    r"""Four points of a plane, solved analytically in the book: (1, 0) → ¾, (0, 1) → ¼, (−1, 0) → −¼, (0, −1) → −¾.
 
     The linear model :math:`f = w\cdot x` with bootstrapped noise has :math:`t^* = \tfrac12(x_1 + x_2)` and
-    :math:`\Delta t^* = \tfrac14\sqrt{(2 + |x|^2)/3}` (eq. 3.50). More rows repeat the four, noise comes on top.
+    :math:`\Delta t^* = \tfrac14\sqrt{(2 + |x|^2)/3}` (eq. 3.50). More rows repeat the four points; noise is added.
 
     References
     ----------

@@ -1,9 +1,7 @@
-"""Should I trust it: checks of a fit, each a number with a threshold, a sentence, advice and a picture."""
+"""Checks of a fit: each is a number with a threshold, an explanation, advice and a plot."""
 
 from covary.diagnosis.diagnose import diagnose as diagnose
 from covary.diagnosis.diagnose import quick_warnings as quick_warnings
-from covary.diagnosis.foretold import Foretold as Foretold
-from covary.diagnosis.foretold import foretell as foretell
-from covary.diagnosis.record import Check as Check
-from covary.diagnosis.record import Diagnosis as Diagnosis
-from covary.diagnosis.subject import Subject as Subject
+from covary.fits.checks import Check as Check
+from covary.fits.checks import Diagnosis as Diagnosis
+from covary.fits.training import Judged as Judged

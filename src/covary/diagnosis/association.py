@@ -1,8 +1,6 @@
-"""Tests without assumptions on the shape of errors: rank correlation, and likeness of neighbours, with their null laws."""
+"""Distribution-free tests of errors: rank correlation and similarity of neighbours, with their null distributions."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -10,17 +8,17 @@ from scipy.spatial import KDTree
 from scipy.special import ndtri
 from scipy.stats import kruskal, norm, rankdata, spearmanr
 
-MOST = 20_000  # rows whose neighbours are looked up
-NEIGHBOURS = 5  # of each row; two on one input, the one before and the one after
+MOST = 20_000  # maximum number of rows whose neighbours are searched
+NEIGHBOURS = 5  # of each row; two with one input, the previous and the next
 
 
 def normal_scores(z: np.ndarray) -> np.ndarray:
-    """Ranks turned into quantiles of a standard normal: no outlier weighs more than its rank."""
+    """Return the ranks as quantiles of a standard normal, so that an outlier has no more weight than its rank."""
     return ndtri((rankdata(z) - 0.5) / len(z))
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
-    """Spearman's correlation and its two-sided p-value; (0, 1) where one of them does not vary."""
+    """Return Spearman's correlation and its two-sided p-value; (0, 1) if a or b is constant."""
     if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
         return 0.0, 1.0
     found = spearmanr(a, b)
@@ -29,9 +27,9 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
 
 
 def group_difference(a: np.ndarray, groups: np.ndarray) -> tuple[float, float]:
-    r"""How much of the ranks of a differs between groups, on the scale of a correlation, and its p-value (Kruskal & Wallis).
+    r"""Return how much the ranks of a differ between groups, on the scale of a correlation, and its p-value (Kruskal & Wallis).
 
-    The size is :math:`\sqrt{(H - k + 1)/(n - k)}` for k groups of n rows, about 0 where they do not differ.
+    The size is :math:`\sqrt{(H - k + 1)/(n - k)}` for k groups of n rows in total, about 0 if the groups do not differ.
 
     Examples
     --------
@@ -43,28 +41,29 @@ def group_difference(a: np.ndarray, groups: np.ndarray) -> tuple[float, float]:
     n, k = len(a), len(kinds)
     if k < 2 or n <= k or np.ptp(a) == 0:
         return 0.0, 1.0
-    found: Any = kruskal(*(a[codes == i] for i in range(k)))
-    size = np.sqrt(max(float(found.statistic) - k + 1, 0.0) / (n - k))
-    return float(size), float(found.pvalue)
+    statistic, p_value = kruskal(*(a[codes == i] for i in range(k)))
+    size = np.sqrt(max(float(statistic) - k + 1, 0.0) / (n - k))
+    return float(size), float(p_value)
 
 
 def neighbours(x: np.ndarray, count: int) -> np.ndarray:
-    """The nearest other rows of every row: places (n, count)."""
+    """Return the indices (n, count) of the nearest other rows of every row."""
     n = len(x)
-    found: Any = KDTree(x).query(x, k=count + 1)[1]
+    found = np.asarray(KDTree(x).query(x, k=count + 1)[1])
     own = found == np.arange(n)[:, None]
-    own[~own.any(1), -1] = True  # a row among many equal ones need not find itself: then the farthest goes
+    own[~own.any(1), -1] = True  # among many equal rows a row may not find itself: then drop the farthest
     return found[~own].reshape(n, count)
 
 
 def likeness(z: np.ndarray, x: np.ndarray) -> tuple[float, float, np.ndarray]:
-    r"""How alike the errors of near rows are: Moran's I of their normal scores, its one-sided p-value, and each row's mean
-    score of neighbours.
+    r"""Return the similarity of errors of neighbouring rows: Moran's I of their normal scores, its one-sided p-value, and the
+    mean score of the neighbours of each row.
 
     .. math:: I = \frac{n}{\sum w_{ij}}\,\frac{\sum_{ij}w_{ij}s_is_j}{\sum_is_i^2}
 
-    Mean and variance are those over all permutations of the errors (Cliff & Ord 1981, chapter 1), so nothing is assumed of
-    their law. Leave-one-out errors of a right model are, if anything, opposed in neighbours: the test is then cautious.
+    Mean and variance are those over all permutations of the errors (Cliff & Ord 1981, chapter 1), so nothing is assumed about
+    their distribution. Leave-one-out errors of a right model are, if anything, negatively correlated between neighbours: the
+    test is then conservative.
 
     Examples
     --------

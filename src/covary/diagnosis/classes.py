@@ -1,4 +1,4 @@
-"""Checks of class probabilities: right on average, better than the shares of the classes, and no pattern in the errors."""
+"""Checks of class probabilities: right on average, better than the class frequencies, and no pattern in the errors."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from covary._words import counted
 from covary.diagnosis import figures
 from covary.diagnosis.association import group_difference, likeness, rank_correlation
 from covary.diagnosis.errors import LIKENESS, source, worst
-from covary.diagnosis.foretold import Foretold
-from covary.diagnosis.record import FEWEST, LEVEL, OK, WARNING, Check, missing
-from covary.diagnosis.subject import Subject
+from covary.fits import AnyFit, Judged, Training
+from covary.fits.checks import FEWEST, LEVEL, OK, WARNING, Check, missing
 
-OFF = 0.03  # how far a probability may be off on average, however certain
+OFF = 0.03  # tolerated mean deviation of a probability, even if significant
 TINY = 1e-12
 
 
-def check_classes(subject: Subject, seen: Foretold) -> list[Check]:
-    """Every check of class probabilities."""
+def check_classes(fit: AnyFit, training: Training, seen: Judged) -> list[Check]:
+    """Return all checks of class probabilities."""
     titles = {
         "calibration": "Calibration of probabilities",
         "sharpness": "Sharpness",
@@ -29,18 +28,18 @@ def check_classes(subject: Subject, seen: Foretold) -> list[Check]:
         few = f"{counted(len(seen), 'row is', 'rows are')} too few to tell; {FEWEST} or more are needed."
         return [missing(name, title, few) for name, title in titles.items()]
     return [
-        _calibration(titles["calibration"], subject, seen),
-        _sharpness(titles["sharpness"], subject, seen),
-        _structure(titles["structure"], subject, seen),
+        _calibration(titles["calibration"], fit, training, seen),
+        _sharpness(titles["sharpness"], fit, training, seen),
+        _structure(titles["structure"], fit, training, seen),
     ]
 
 
-def _calibration(title: str, subject: Subject, seen: Foretold) -> Check:
-    r"""Two tests of every class: the sum of y − p, and Spiegelhalter's (1986) of (y − p)(1 − 2p), which has
-    variance Σ (1 − 2p)² p(1 − p) if the probabilities are right; and one of the class that is named."""
+def _calibration(title: str, fit: AnyFit, training: Training, seen: Judged) -> Check:
+    r"""Test the calibration: for every class the sum of y − p, and Spiegelhalter's (1986) of (y − p)(1 − 2p), which has
+    variance Σ (1 − 2p)² p(1 − p) if the probabilities are right; and one for the predicted class."""
     assert seen.p is not None
-    assert subject.classes is not None
-    codes, labels = seen.y[:, 0].astype(int), [str(c) for c in subject.classes]
+    assert fit.classes is not None
+    codes, labels = seen.y[:, 0].astype(int), [str(c) for c in fit.classes.values]
     tests = []
     for c in range(1 if len(labels) == 2 else 0, len(labels)):
         p = np.clip(seen.p[:, c], TINY, 1 - TINY)
@@ -55,52 +54,48 @@ def _calibration(title: str, subject: Subject, seen: Foretold) -> Check:
     chance, (c, kind, off) = worst(tests)
     bad = chance < LEVEL and max(abs(off), abs(gap)) > OFF
     fair = "right on average" if chance >= LEVEL else "nearly right on average"
-    said = f"The {source(seen)} probabilities are {fair} ({100 * top.mean():.0f} % sure, {100 * right:.0f} % right)."
-    advice = ""
+    sure = f"mean confidence {100 * top.mean():.0f} %, accuracy {100 * right:.0f} %"
+    said = f"The {source(seen)} probabilities are {fair} ({sure})."
+    advice: str = ""
     if bad:
-        how = "too sure" if gap > 0 else "too cautious"
-        said = f"The probabilities are off: {100 * top.mean():.0f} % sure on average, {100 * right:.0f} % right ({how})."
+        how = "overconfident" if gap > 0 else "underconfident"
+        said = f"The probabilities are off: {sure} ({how})."
         if kind == "level":
             way = "more" if off > 0 else "less"
-            said += f" {labels[c]} is {way} frequent than foretold, by {100 * abs(off):.1f} %."
-        cautious = "Use inference='ep', which is closer to the truth."
-        if len(labels) > 2:
-            cautious = "In Python, GPClassifier(inference='ep', multi_class='one_vs_rest') is closer to the truth."
-        if subject.inference == "EP":
-            cautious = "Naming the likeliest class is right more often than said; recalibrate the probabilities on other rows."
-        doubt = "Look for labels that are wrong or rows that depend on each other; try another kernel."
-        advice = doubt if gap > 0 else cautious
+            said += f" {labels[c]} is {way} frequent than predicted, by {100 * abs(off):.1f} %."
+        doubt = f"Look for wrong labels or rows that are not independent; {training.advice.free.lower()}."
+        advice = doubt if gap > 0 else training.advice.cautious
     rule = f"off by at most {100 * OFF:g} %, or within chance"
     draw = figures.reliability(codes, seen.p, labels)
     return Check("calibration", title, gap, OFF, rule, WARNING if bad else OK, said, advice, draw)
 
 
-def _sharpness(title: str, subject: Subject, seen: Foretold) -> Check:
-    """The information gained over the shares of the classes."""
+def _sharpness(title: str, fit: AnyFit, training: Training, seen: Judged) -> Check:
+    """Check the information gained over the class frequencies."""
     assert seen.p is not None
     codes = seen.y[:, 0].astype(int)
     own = np.maximum(seen.p[np.arange(len(codes)), codes], TINY)
     share = np.bincount(codes, minlength=seen.p.shape[1]) / len(codes)
     most = float(-(share[share > 0] * np.log2(share[share > 0])).sum())
     if most == 0:
-        return missing("sharpness", title, "Only one class was seen in these rows.")
+        return missing("sharpness", title, "These rows contain only one class.")
     gained = float(np.log2(own).mean()) + most
     bad = gained < 0
-    said = f"The inputs tell {gained:.2f} of the {most:.2f} bits it takes to name a class."
-    said = f"The inputs tell nothing of the {most:.2f} bits it takes to name a class." if bad else said
-    advice = "Give other inputs or more rows; the shares of the classes predict as well." if bad else ""
+    said = f"The inputs provide {gained:.2f} of the {most:.2f} bits needed to identify the class."
+    said = f"The inputs provide none of the {most:.2f} bits needed to identify the class." if bad else said
+    advice = "Use other inputs or more rows; the class frequencies alone predict as well." if bad else ""
     return Check("sharpness", title, gained / most, 0.0, "above 0", WARNING if bad else OK, said, advice)
 
 
-def _structure(title: str, subject: Subject, seen: Foretold) -> Check:
-    """Whether near rows err alike, or errors follow an input, class by class.
+def _structure(title: str, fit: AnyFit, training: Training, seen: Judged) -> Check:
+    """Check for each class whether errors of neighbouring rows are similar, or errors depend on an input.
 
     Errors are randomised quantile residuals (Dunn & Smyth 1996), standard normal if the probabilities are right.
     """
     assert seen.p is not None
     draws = np.random.default_rng(0).uniform(size=len(seen))
-    codes, x = seen.y[:, 0].astype(int), seen.x / subject.lengths()
-    two, tests, coded = seen.p.shape[1] == 2, [], subject.coded
+    codes, x = seen.y[:, 0].astype(int), seen.x / training.lengths
+    two, tests, coded = seen.p.shape[1] == 2, [], training.coded
     for c in range(1 if two else 0, seen.p.shape[1]):
         p = np.clip(seen.p[:, c], 1e-6, 1 - 1e-6)
         z = ndtri(np.where(codes == c, 1 - p + draws * p, draws * (1 - p)))
@@ -111,18 +106,19 @@ def _structure(title: str, subject: Subject, seen: Foretold) -> Check:
             tests.append((chance, (i, c, r, seen.x[:, i], z)))
     chance, (what, c, size, against, z) = worst(tests)
     bad = chance < LEVEL and abs(size) > LIKENESS
-    labels = [str(v) for v in subject.classes] if subject.classes is not None else []
+    labels = [str(v) for v in fit.classes.values] if fit.classes is not None else []
+    columns = fit.columns.names
     if not bad:
         size, against, z, what = tests[0][1][2], tests[0][1][3], tests[0][1][4], "near"
-        said = f"Errors of neighbouring rows are not alike (correlation {size:.2f}), and follow no input."
+        said = f"Errors of neighbouring rows are not similar (correlation {size:.2f}), and depend on no input."
     elif what == "near":
-        said = f"Errors in {labels[c]} of neighbouring rows are alike (correlation {size:.2f}): the model misses structure."
+        said = f"Errors in {labels[c]} of neighbouring rows are similar (correlation {size:.2f}): the model misses structure."
     elif what in coded:
-        said = f"Errors in {labels[c]} differ between categories of {subject.columns[what]} (by {size:.2f})."
+        said = f"Errors in {labels[c]} differ between categories of {columns[what]} (by {size:.2f})."
     else:
-        said = f"Errors in {labels[c]} follow {subject.columns[what]} (rank correlation {size:.2f}): the model misses a trend."
-    advice = "Allow more: another kernel, a shorter length-scale, a sum of kernels, or a missing input." if bad else ""
-    name = "mean normal score of the nearest rows" if what == "near" else subject.columns[what]
+        said = f"Errors in {labels[c]} depend on {columns[what]} (rank correlation {size:.2f}): the model misses a trend."
+    advice = training.advice.more if bad else ""
+    name = "mean normal score of the nearest rows" if what == "near" else columns[what]
     draw = (figures.grouped if what in coded else figures.against)(against, z, name, "standardised error")
     rule = f"at most {LIKENESS:g}, or within chance"
     return Check("structure", title, float(size), LIKENESS, rule, WARNING if bad else OK, said, advice, draw)

@@ -2,56 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from covary import fits
 from covary._checks import CovaryError
+from covary._errors import joined
+from covary._words import counted
 from covary.diagnosis.classes import check_classes
 from covary.diagnosis.errors import check_errors
-from covary.diagnosis.fitting import check_bounds, check_data, check_fit, check_priors
-from covary.diagnosis.foretold import Foretold, foretell
 from covary.diagnosis.queries import check_queries
-from covary.diagnosis.record import WARNING, Check, Diagnosis, missing
-from covary.diagnosis.subject import Subject
+from covary.fits import AnyFit, Check, Diagnosis, Training
+from covary.fits.checks import FEWEST, WARNING, missing
 
-QUICK = 2000  # rows up to which everything is done in a second or two
+QUICK = 2000  # rows up to which all checks take a second or two
 
 
-def quick_warnings(subject: Subject) -> list[str]:
-    """One sentence and its advice for every warning there is; of many rows only those that cost nothing.
+def quick_warnings(fit: AnyFit) -> list[str]:
+    """Return the sentence and advice of every warning; with many rows, only of the checks that cost nothing.
 
-    The digits of the numbers are left out: whoever asks this looks at them anyway.
+    Numerical problems are left out: a summary has them anyway.
     """
-    many = subject.post.data.rows > QUICK
-    checks = [check_priors(subject), check_bounds(subject)] if many else diagnose(subject)
-    return [f"{check.sentence} {check.advice}" for check in checks if check.verdict == WARNING and check.name != "conditioning"]
+    family = fits.family_of(fit)
+    many = family.training(fit).rows > QUICK
+    checks = family.checks(fit, None, quick=True) if many else diagnose(fit)
+    wanted = [check for check in checks if check.verdict == WARNING and check.name != "conditioning"]
+    return [joined([check.sentence, check.advice], " ") for check in wanted]
 
 
-def diagnose(subject: Subject, X: Any = None, y: Any = None) -> Diagnosis:
-    """Every check of a fit; see :class:`Diagnosis`.
+def diagnose(fit: AnyFit, x: np.ndarray | None = None, y: np.ndarray | None = None) -> Diagnosis:
+    """Run every check of a fit; see :class:`Diagnosis`.
+
+    Checks of the predictions are the same for every family; :meth:`covary.fits.AbstractFamily.checks` adds its own.
 
     Parameters
     ----------
-    subject
+    fit
         The fit.
-    X
-        New rows (m, d), to be told which of them lie beyond the data.
+    x
+        New rows (m, d), which are checked for extrapolation beyond the data.
     y
-        What was seen there, in the user's units (codes of classes): the error bars are then held against these rows, instead
-        of against every training row left out in turn.
+        The observations at x, in the user's units (codes of classes): the error bars are then checked on these rows instead
+        of by leave-one-out on the training rows.
     """
-    seen: Foretold | None = None
+    family = fits.family_of(fit)
+    training, judged = family.training(fit), None
     try:
-        seen = foretell(subject) if y is None else foretell(subject, X, y)
-        checks = check_errors(subject, seen) if subject.classes is None else check_classes(subject, seen)
+        judged = family.judged(fit) if y is None else family.judged(fit, x, y)
+        made = check_errors if fit.kind == "regression" else check_classes
+        checks = made(fit, training, judged)
     except (CovaryError, np.linalg.LinAlgError) as error:
-        why = f"There are no leave-one-out predictions here: {error}"
-        checks: list[Check] = [missing("errors", "Error bars", why)]
-    tested = len(seen) if seen is not None and seen.kind == "new rows" else 0
-    checks = [*check_data(subject, tested), *checks, *check_fit(subject)]
-    if X is None:
-        return Diagnosis(tuple(checks), seen)
-    known = seen.share if seen is not None and seen.kind != "new rows" else None
-    check, share, flagged = check_queries(subject, X, known)
-    return Diagnosis((*checks, check), seen, share, flagged)
+        checks = [missing("errors", "Error bars", f"There are no leave-one-out predictions: {error}")]
+    tested = len(judged) if judged is not None and judged.kind == "new rows" else 0
+    checks = [*check_data(fit, training, tested), *checks, *family.checks(fit, judged)]
+    if x is None or not training.rows:  # not every family keeps the training rows
+        return Diagnosis(tuple(checks), judged)
+    known = judged.share if judged is not None and judged.kind != "new rows" else None
+    check, share, flagged = check_queries(fit, x, training, known)
+    return Diagnosis((*checks, check), judged, share, flagged)
+
+
+def check_data(fit: AnyFit, training: Training, tested: int) -> list[Check]:
+    """Return a warning if there are too few rows to learn from or the observations do not vary, else nothing.
+
+    ``tested`` is the number of new rows on which the error bars were checked; many of them make up for few training rows.
+    """
+    name, title, rows = "data", "Enough data", training.rows
+    rule = f"{FEWEST} rows or more, and observations that vary"
+    if rows < FEWEST and tested < FEWEST and training.learned:
+        count = counted(rows, "different row" if training.merged else "row")
+        what, more, until = "probabilities are right", "", ""
+        if fit.kind == "regression":
+            what, more = "error bars are right", "; learned from so few, they are often too narrow"
+            until = "; until then treat the error bars as a lower limit"
+        said = f"{count} {'are' if rows > 1 else 'is'} too few to tell whether the {what}{more}."
+        return [Check(name, title, float(rows), float(FEWEST), rule, WARNING, said, f"Use {FEWEST} rows or more{until}.")]
+    if not training.still:
+        return []
+    which = ", ".join(training.still)
+    said = f"The observations of {which} do not vary: there is nothing to learn, and the error bars are not informative."
+    return [Check(name, title, float(rows), float(FEWEST), rule, WARNING, said, "Check that this is the right column.")]

@@ -1,99 +1,96 @@
-r"""Whether new rows lie beyond the data: two measures, each held against the training rows' own.
+r"""Check for extrapolation: whether new rows lie beyond the data, by two measures that are compared with the training rows.
 
-*What is left of the prior's variance* at a new row, and *the distance to the nearest training row* in length-scales. A new row
-from the same source exceeds every one of n training rows (each left out in turn) with probability 1/(n + 1), whatever the
-law of the inputs; that k of m do has probability :math:`\binom mk/\binom{n+m}k`. So the flag of one row and the warning about
-all of them need no assumption but that.
+These are *the remaining share of the prior variance* at a new row, and *the distance to the nearest training row* in
+length-scales. A new row from the same source exceeds all n training rows (each left out in turn) with probability 1/(n + 1),
+whatever the distribution of the inputs; at least k of m do so with probability :math:`\binom mk/\binom{n+m}k`. The flags of
+single rows and the warning about all of them need no other assumption.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import gammaln
 
+from covary import fits
 from covary._words import counted
-from covary.data import as_inputs
 from covary.diagnosis import figures
-from covary.diagnosis.cavities import left_out, share_left
-from covary.diagnosis.record import OK, WARNING, Check
-from covary.diagnosis.subject import Subject
+from covary.fits import AnyFit, Training
+from covary.fits.checks import OK, WARNING, Check
 
-WIDER = 1.25  # how much wider than a typical training row's the error bar must be
-RARE = 0.02  # the chance that new rows from the same source are warned about, at most
-GROSS = 3.0  # times the largest distance between neighbours: too far for any source
-HALF = 0.5  # length-scales from the nearest row that count as far
-MOST = 4000  # training rows the new ones are held against
+WIDER = 1.25  # minimum ratio of the error bar to that of a typical training row
+RARE = 0.02  # maximum probability of a warning about new rows from the same source
+GROSS = 3.0  # multiple of the largest distance between neighbours that always causes a warning
+HALF = 0.5  # minimum distance to the nearest row, in length-scales
+MOST = 4000  # maximum number of training rows to compare with
 
 
-def check_queries(subject: Subject, X: Any, share: np.ndarray | None = None) -> tuple[Check, np.ndarray, np.ndarray]:
-    """The check, the share of the prior's variance left at every new row, and which rows lie beyond the data.
+def check_queries(
+    fit: AnyFit, x: np.ndarray, training: Training | None = None, share: np.ndarray | None = None
+) -> tuple[Check, np.ndarray | None, np.ndarray]:
+    """Return the check, the remaining share of the prior variance at every new row, and which rows lie beyond the data.
 
     Parameters
     ----------
-    subject
+    fit
         The fit.
-    X
+    x
         New rows (m, d).
+    training
+        The training rows, if already available.
     share
-        The shares left at the training rows without themselves, if known.
+        The remaining shares at the training rows, each left out in turn, if known.
     """
-    inputs, post = as_inputs(X, "diagnose"), subject.post
-    f = post.predict(inputs.x).f
-    found = share_left(post, inputs, f.variance)
-    if share is None:
-        without = left_out(post)
-        share = share_left(post, post.data.X, without.variance)[without.sound]
-    new, old = _spreads(subject, found, share)
-    wide = (found > share.max()) & (new >= WIDER * np.median(old))
-    x, lengths = subject.x, subject.lengths()
-    rows = x if len(x) <= MOST else x[np.sort(np.random.default_rng(0).choice(len(x), MOST, replace=False))]
-    tree = KDTree(x / lengths)
-    apart = tree.query(np.asarray(inputs.x, np.float64) / lengths)[0]
-    own = tree.query(rows / lengths, k=2)[0][:, 1] if len(x) > 1 else np.zeros(1)
+    family = fits.family_of(fit)
+    training = family.training(fit) if training is None else training
+    found = family.share_of_prior(fit, x)
+    wide, old = np.zeros(len(x), bool), np.ones(training.rows)
+    if found is not None:
+        share = family.share_of_prior(fit, None) if share is None else share
+        assert share is not None
+        prior, level = training.widths
+        new, old = np.sqrt(prior * found + level), np.sqrt(prior * share + level)
+        wide = (found > share.max()) & (new >= WIDER * np.median(old))
+    there, lengths = training.x, training.lengths
+    some = np.random.default_rng(0).choice(len(there), min(MOST, len(there)), replace=False)
+    rows = there if len(there) <= MOST else there[np.sort(some)]
+    tree = KDTree(there / lengths)
+    apart = tree.query(x / lengths)[0]
+    own = tree.query(rows / lengths, k=2)[0][:, 1] if len(there) > 1 else np.zeros(1)
     flagged = wide | ((apart > own.max()) & (apart > HALF))
-    m, k, n = inputs.rows, int(flagged.sum()), min(len(share), len(rows))
+    m, k, n = len(x), int(flagged.sum()), min(len(old), len(rows))
     chance = min(1.0, 2 * float(np.exp(_log_choose(m, k) - _log_choose(n + m, k)))) if k else 1.0
     gross = bool((apart > max(GROSS * own.max(), HALF)).any())
     bad = k > 0 and (chance < RARE or gross)
     percent = f"{k} of {m} new rows" if m > 1 else "The new row"
     verb = "lies" if k == 1 or m == 1 else "lie"
     said = (
-        f"{counted(m, 'new row')}, none beyond the data." if not k else f"{percent} {verb} beyond the data, as chance allows."
+        f"{counted(m, 'new row')}, none beyond the data."
+        if not k
+        else f"{percent} {verb} beyond the data, which is within chance."
     )
     if bad:
-        outside = ((inputs.x < x.min(0)) | (inputs.x > x.max(0)))[flagged].mean(0)
-        which = [subject.columns[i] for i in np.argsort(-outside) if outside[i] > 0][:3]
-        beyond = f" (outside the range seen of {', '.join(which)})" if which else ""
-        left = f"{100 * float(np.median(found[flagged])):.0f} % of the prior's variance is left there"
-        said = f"{percent} {verb} beyond the data{beyond}: {left}."
-    advice = "Do not rely on these predictions beyond what the prior says; collect rows there, or give the trend as a mean."
-    draw = figures.queries(found, flagged, share)
+        outside = ((x < there.min(0)) | (x > there.max(0)))[flagged].mean(0)
+        which = [fit.columns.names[i] for i in np.argsort(-outside) if outside[i] > 0][:3]
+        beyond = f" (outside the training range of {', '.join(which)})" if which else ""
+        said = f"{percent} {verb} beyond the data{beyond}"
+        if found is not None:
+            said += f": {100 * float(np.median(found[flagged])):.0f} % of the prior variance remains there"
+        said += "."
+    advice = "These predictions mostly reflect the prior: collect rows there, or give the trend as a mean."
+    draw = None if found is None or share is None else figures.queries(found, flagged, share)
     check = Check(
         "extrapolation",
         "Extrapolation",
         k / m,
         1 / (n + 1),
-        "as many as chance allows",
+        "no more than by chance",
         WARNING if bad else OK,
         said,
         advice if bad else "",
         draw,
     )
     return check, found, flagged
-
-
-def _spreads(subject: Subject, new: np.ndarray, old: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The width of error bars at new and at training rows, from the shares left: of y under Gaussian noise, else of f."""
-    if not subject.gaussian:
-        return np.sqrt(new), np.sqrt(old)
-    level = float(np.mean(np.asarray(subject.post.model.likelihood.variance)))
-    from covary.diagnosis.cavities import prior_variance
-
-    prior = float(np.median(prior_variance(subject.post, subject.post.data.X)))
-    return np.sqrt(prior * new + level), np.sqrt(prior * old + level)
 
 
 def _log_choose(n: int, k: int) -> float:

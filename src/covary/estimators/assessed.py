@@ -1,61 +1,40 @@
-"""Whether to trust a fit, and the page that shows it: ``diagnose`` and ``report`` of the front doors."""
+"""Assessment of a fit: the ``diagnose`` and ``report`` methods of the estimators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from covary._checks import fail
-from covary.diagnosis import Diagnosis, Subject, diagnose, quick_warnings
-from covary.estimators.inputs import read_known, read_table, read_targets
-from covary.estimators.summary import Summary
+from covary._errors import Option
+from covary.diagnosis import Diagnosis, diagnose, quick_warnings
+from covary.estimators.inputs import read_new
+from covary.families.gaussian_process.processes import Processes
+from covary.fits import Fit
+from covary.kernels.base import AbstractKernel
 from covary.plots.relevance import relevance
 from covary.report import write_report
-
-SOON = 1500  # rows up to which a report waits for error bars of the parameters
-
-
-def subject_of(estimator: Any) -> Subject:
-    """A fitted estimator as the diagnosis sees it."""
-    parts = list(getattr(estimator, "estimators_", [estimator]))
-    width = parts[0].posterior_.data.X.columns
-    columns = getattr(getattr(estimator, "columns_", None), "names", getattr(estimator, "feature_names_in_", ()))
-    columns = columns if len(columns) == width else [f"x{i}" for i in range(width)]
-    targets = getattr(estimator, "target_names_", None)
-    shape = np.shape(getattr(estimator, "_scale", 1.0))
-    if targets is None or len(targets) != (shape[0] if shape else 1):
-        targets = ["y"] if not shape else [f"y{i}" for i in range(shape[0])]
-    classes = getattr(estimator, "classes_", None)
-    return Subject(
-        posteriors=tuple(part.posterior_ for part in parts),
-        learned=tuple(part.learned_ for part in parts),
-        priors=tuple(part.priors_ for part in parts),
-        columns=tuple(str(name) for name in columns),
-        targets=tuple(str(name) for name in targets),
-        parts=("",) if len(parts) == 1 else tuple(str(label) for label in estimator.classes_),
-        weak=isinstance(estimator.priors, str),
-        location=getattr(estimator, "_location", 0.0),
-        scale=getattr(estimator, "_scale", 1.0),
-        classes=classes,
-        inference=type(getattr(parts[0], "inference_", None)).__name__,
-    )
+from covary.tables.given import Table, Targets, read_known, read_targets
 
 
-def warnings_of(estimator: Any) -> list[str]:
-    """What speaks against a fit, a sentence each; quickly."""
-    return quick_warnings(subject_of(estimator))
+def warnings_of(fit: Fit[Processes]) -> list[str]:
+    """Return the warnings about a fit that are fast to compute."""
+    return quick_warnings(fit)
 
 
 class Assessed:
-    """What a front door says of its fit: kernel and relevance, and how far to trust it."""
+    """Base class with the kernel, relevance, diagnosis and report of a fitted estimator."""
+
+    fit_: Fit[Processes]
+    missing: str
 
     @property
-    def kernel_(self) -> Any:
-        """The fitted kernel with its learned numbers; one per class where they differ.
+    def kernel_(self) -> AbstractKernel | tuple[AbstractKernel, ...] | list[AbstractKernel | tuple[AbstractKernel, ...]]:
+        """Fitted kernel with its learned parameters; one per class if they differ.
 
         Examples
         --------
@@ -64,35 +43,37 @@ class Assessed:
         fixed(2.0) * Matern52(lengthscale=fixed(3.0))
         """
         check_is_fitted(self)
-        parts = getattr(self, "estimators_", None)
-        return self.model_.kernel if parts is None else [part.model_.kernel for part in parts]  # type: ignore[attr-defined]
+        each = [part.model.kernel for part in self.fit_.state.parts]
+        return each[0] if len(each) == 1 else each
 
     @property
     def relevance_(self) -> np.ndarray:
-        """The share of the function's variation that involves each input column, in the order of ``fit``.
+        """Fraction of the variance of the function that involves each input column, in the order of ``fit``.
 
-        The numbers of :func:`covary.plots.relevance`, which reports and the command show. Of tables with more than 60 columns
-        those with the longest length-scales are not looked at and have zero.
+        These are the values of :func:`covary.plots.relevance`, which reports and the command show. For tables with more than
+        60 columns, those with the longest length-scales are not evaluated and get zero.
         """
         check_is_fitted(self)
-        width = subject_of(self).post.data.X.columns
-        found = relevance(self, [str(j) for j in range(width)], most=width)
+        width = self.fit_.columns.width
+        found = relevance(self.fit_, [str(j) for j in range(width)], most=width)
         shares = np.zeros(width)
         shares[[int(name) for name in found.names]] = found.values
-        return shares[: self.n_features_in_]  # type: ignore[attr-defined]  # without those that mark missing entries
+        return shares[: len(self.fit_.columns.each)]  # without missing-value indicators
 
-    def diagnose(self, X: Any = None, y: Any = None) -> Diagnosis:
-        """Should I trust it: coverage, calibration, sharpness, structure left in the errors, noise, priors, digits, peaks.
+    def diagnose(self, X: Table | None = None, y: Targets | None = None) -> Diagnosis:
+        """Check whether the fit can be trusted.
 
-        Every training row is foretold by the others, without fitting again. Each check is a number with a threshold, a
-        sentence, advice and a picture: ``print`` the whole, ask for ``.warnings``, or draw ``["coverage"].plot()``.
+        The checks cover coverage, calibration, sharpness, structure in the residuals, noise, priors, numerical precision and
+        multiple optima. They are based on leave-one-out predictions of the training rows, which need no refitting. Each check
+        is a number with a threshold, a verdict and advice: ``print`` the diagnosis, read ``.warnings``, or plot a check with
+        ``["coverage"].plot()``.
 
         Parameters
         ----------
         X
-            New inputs (m, d), to be told which lie beyond the data (``.extrapolates``).
+            New inputs (m, d), to find those that lie outside the range of the data (``.extrapolates``).
         y
-            What was seen there: the error bars are then held against these rows instead.
+            Observations at X. If given, the error bars are compared with these rows instead.
 
         Examples
         --------
@@ -108,28 +89,34 @@ class Assessed:
         """
         check_is_fitted(self)
         if y is not None and X is None:
-            raise fail(f"{type(self).__name__}.diagnose", "y is given without X", "give the inputs it was seen at")
-        if X is not None:
-            X = read_table(self, X, reset=False)
-            y = None if y is None else seen_at(self, X, y)
-        return diagnose(subject_of(self), X, y)
+            raise fail(
+                f"{type(self).__name__}.diagnose", Option("y") + " is given without X", "give the inputs of these observations"
+            )
+        return diagnose(self.fit_, *self._held_out(X, y))
 
-    def report(self, path: Any = "report.html", X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
-        """Write the report of this fit: one HTML file to read, print and share, which needs nothing else.
+    def report(
+        self,
+        path: str | PathLike[str] = "report.html",
+        X: Table | None = None,
+        y: Targets | None = None,
+        *,
+        title: str | None = None,
+    ) -> Path:
+        """Write a report of this fit as a single, self-contained HTML file.
 
-        What was fitted and how good it is in three sentences; warnings with what to do about each; predictions against truth
-        (leave-one-out), calibration, residuals; what each input does; the kernel in plain words; hyperparameters with error
-        bars; data, versions and seed.
+        The report has a short summary of the model and its accuracy, warnings with advice, predicted against observed values
+        (leave-one-out), calibration, residuals, the effect of each input, a description of the kernel, hyperparameters with
+        error bars, and the data, versions and seed.
 
         Parameters
         ----------
         path
-            The file to write.
+            File to write.
         X, y
-            New rows. With y, predictions are held against these instead of leave-one-out; without it, the report says which
-            of them lie beyond the data.
+            New rows. With y, predictions are compared with these rows instead of by leave-one-out; without y, the report
+            lists the rows that lie outside the range of the data.
         title
-            The page's heading.
+            Heading of the page.
 
         Examples
         --------
@@ -145,30 +132,35 @@ class Assessed:
         """
         return self._report(path, X, y, title, str)
 
-    def _report(self, path: Any, X: Any, y: Any, title: str | None, say: Callable[[str], str]) -> Path:
-        """The same; ``say`` puts findings and advice into the words of whoever asked."""
+    def _report(
+        self, path: str | PathLike[str], X: Table | None, y: Targets | None, title: str | None, say: Callable[[str], str]
+    ) -> Path:
+        """Write the report; ``say`` renders findings and advice."""
         check_is_fitted(self)
         if y is not None and X is None:
-            raise fail(f"{type(self).__name__}.report", "y is given without X", "give the inputs it was seen at")
-        if X is not None:
-            X = read_table(self, X, reset=False)
-            y = None if y is None else seen_at(self, X, y)
-        rows = Summary.of(self, quick=subject_of(self).post.data.rows > SOON).rows
-        return write_report(self, subject_of(self), path, X=X, y=y, parameters=rows, title=title, say=say)
+            raise fail(
+                f"{type(self).__name__}.report", Option("y") + " is given without X", "give the inputs of these observations"
+            )
+        x, seen = self._held_out(X, y)
+        return write_report(self.fit_, path, x=x, y=seen, title=title, say=say)
 
-
-def seen_at(estimator: Any, X: np.ndarray, y: Any) -> np.ndarray:
-    """What was seen at new rows, as the model was given it; codes of classes."""
-    who = f"{type(estimator).__name__}.diagnose"
-    if not hasattr(estimator, "classes_"):
-        y = read_targets(who, y, len(X))
-        if y.shape[1:] != estimator.posterior_.data.y.shape[1:]:
-            raise fail(who, f"y has shape {y.shape}", "give the outputs the model was fitted to")
-        return y
-    labels = read_known(who, y, len(X), estimator.classes_)
-    codes = np.searchsorted(estimator.classes_, labels)
-    codes = np.minimum(codes, len(estimator.classes_) - 1)
-    strange = estimator.classes_[codes] != labels
-    if strange.any():
-        raise fail(who, f"y holds {labels[strange][0]!r}, which the model does not know", "leave such rows out")
-    return codes.astype(np.float64)
+    def _held_out(self, X: Table | None, y: Targets | None) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Return new rows as the matrix passed to kernels, and their targets in the form used by the model (class codes)."""
+        if X is None:
+            return None, None
+        x, who, fit = read_new(self, X), f"{type(self).__name__}.diagnose", self.fit_
+        if y is None:
+            return x, None
+        if fit.classes is None:
+            seen = read_targets(who, y, len(x))
+            if seen.shape[1:] != fit.state.first.posterior.data.y.shape[1:]:
+                raise fail(who, Option("y") + f" has shape {seen.shape}", "give the outputs the model was fitted to")
+            return x, seen
+        values = fit.classes.values
+        labels = read_known(who, y, len(x), values)
+        codes = np.minimum(np.searchsorted(values, labels), len(values) - 1)
+        strange = values[codes] != labels
+        if strange.any():
+            what = Option("y") + f" contains {labels[strange].tolist()[0]!r}, which is not a class of the model"
+            raise fail(who, what, "leave such rows out")
+        return x, codes.astype(np.float64)

@@ -1,35 +1,43 @@
-r"""The kernels once more, in NumPy alone: what an exported predictor is made of.
+r"""The kernels in NumPy alone, for exported predictors.
 
-Exported files hold copies of the functions they need, so nothing here may use anything but NumPy, ``math`` and other functions
-of this file. Every kernel takes two stacks of points, x (..., n, d) and z (..., m, d), and gives (..., n, m). Formulas and
-references are in the docstrings of :mod:`covary.kernels`; numbers that take special functions (Matérn's and Bessel's
-expansions) are worked out when the file is written.
+Exported files contain copies of the functions they need, so functions here may only use NumPy, ``math``, other functions of
+this file and the profiles imported below. Every kernel takes two stacks of points, x (..., n, d) and z (..., m, d), and returns
+(..., n, m). Formulas and references are in the docstrings of :mod:`covary.kernels`; numbers that need special functions (Matérn
+and Bessel expansions) are computed when the file is written.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from covary.kernels.host import (
+    half_integer_profile,
+    matern32_profile,
+    matern52_profile,
+    squared_exponential_profile,
+)
 
 Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Profile = Callable[[np.ndarray], np.ndarray]
 
 
 # distances ---------------------------------------------------------------------------------------------------------
 def flip(z: np.ndarray) -> np.ndarray:
-    """The transpose of the last two axes."""
+    """Transpose the last two axes."""
     return np.swapaxes(z, -1, -2)
 
 
 def apart(x: np.ndarray, z: np.ndarray, k: int) -> np.ndarray:
-    """The differences between all rows in column k."""
+    """Return the differences between all rows in column k."""
     return x[..., :, None, k] - z[..., None, :, k]
 
 
-def square(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
-    """All squared distances in length-scales, exactly zero between equal rows."""
+def square(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
+    """Return all squared distances in length-scales, exactly zero between equal rows."""
     weight = np.broadcast_to(1 / np.square(np.asarray(lengthscale, float)), x.shape[-1:])
     total = weight[0] * apart(x, z, 0) ** 2
     for k in range(1, x.shape[-1]):
@@ -37,8 +45,8 @@ def square(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
     return total
 
 
-def horner(coefficients: Any, x: np.ndarray) -> np.ndarray:
-    """The polynomial with these coefficients, the constant first."""
+def horner(coefficients: list[float], x: np.ndarray) -> np.ndarray:
+    """Evaluate the polynomial with these coefficients, the constant first."""
     total = np.full_like(x, coefficients[-1])
     for c in coefficients[-2::-1]:
         total = total * x + c
@@ -46,48 +54,57 @@ def horner(coefficients: Any, x: np.ndarray) -> np.ndarray:
 
 
 def diag(kernel: Kernel, x: np.ndarray) -> np.ndarray:
-    """k(x, x) of every row."""
+    """Return k(x, x) of every row."""
     alone = x[..., :, None, :]
     return kernel(alone, alone)[..., 0, 0]
 
 
 def on(kernel: Kernel, x: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """A kernel on mapped points."""
+    """Evaluate a kernel at mapped points."""
     return kernel(x, z)
 
 
-def demand(right: Any, words: str) -> None:
-    """Refuse points on which a kernel is not defined."""
+def demand(right: ArrayLike, words: str) -> None:
+    """Raise an error for points where a kernel is not defined."""
     if not np.all(right):
         raise ValueError(words)
 
 
 # functions of distance ---------------------------------------------------------------------------------------------
-def squared_exponential(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
-    return np.exp(-0.5 * square(x, z, lengthscale))
+def profiled(x: np.ndarray, z: np.ndarray, profile: Profile, lengthscale: ArrayLike) -> np.ndarray:
+    """Evaluate a function of the squared distance."""
+    return profile(square(x, z, lengthscale))
 
 
-def matern12(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
+def squared_exponential(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
+    return squared_exponential_profile(square(x, z, lengthscale), False)[0]
+
+
+def matern12(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
     return np.exp(-np.sqrt(square(x, z, lengthscale)))
 
 
-def matern32(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
-    t = np.sqrt(3 * square(x, z, lengthscale))
-    return (1 + t) * np.exp(-t)
+def matern32(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
+    return matern32_profile(square(x, z, lengthscale), False)[0]
 
 
-def matern52(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
-    t = np.sqrt(5 * square(x, z, lengthscale))
-    return (1 + t + t * t / 3) * np.exp(-t)
+def matern52(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
+    return matern52_profile(square(x, z, lengthscale), False)[0]
 
 
-def matern_half_integer(x: np.ndarray, z: np.ndarray, coefficients: Any, lengthscale: Any) -> np.ndarray:
-    t = np.sqrt((2 * len(coefficients) - 1) * square(x, z, lengthscale))
-    return horner(coefficients, t) * np.exp(-t)
+def matern_half_integer(x: np.ndarray, z: np.ndarray, coefficients: list[float], lengthscale: ArrayLike) -> np.ndarray:
+    return half_integer_profile(square(x, z, lengthscale), np.asarray(coefficients))[0]
 
 
-def matern(x: np.ndarray, z: np.ndarray, nu: float, near: Any, nodes: Any, lengthscale: Any) -> np.ndarray:
-    """Any smoothness: a mixture of exponentials; below 1, where ``near`` is given, the power series R + E S."""
+def matern(
+    x: np.ndarray,
+    z: np.ndarray,
+    nu: float,
+    near: tuple[list[float], list[float], float] | None,
+    nodes: list[tuple[float, float]],
+    lengthscale: ArrayLike,
+) -> np.ndarray:
+    """Evaluate any smoothness: a mixture of exponentials or, for s < 1 if ``near`` is given, the power series R + E S."""
     s = nu / 2 * square(x, z, lengthscale)
     k = np.zeros_like(s)
     for weight, rate in nodes:
@@ -101,26 +118,32 @@ def matern(x: np.ndarray, z: np.ndarray, nu: float, near: Any, nodes: Any, lengt
     return np.where(s > 0, k, 1.0)
 
 
-def rational_quadratic(x: np.ndarray, z: np.ndarray, lengthscale: Any, alpha: float) -> np.ndarray:
+def rational_quadratic(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike, alpha: float) -> np.ndarray:
     return np.exp(-alpha * np.log1p(square(x, z, lengthscale) / (2 * alpha)))
 
 
-def gamma_exponential(x: np.ndarray, z: np.ndarray, lengthscale: Any, gamma: float) -> np.ndarray:
+def gamma_exponential(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike, gamma: float) -> np.ndarray:
     return np.exp(-(square(x, z, lengthscale) ** (gamma / 2)))
 
 
-def squared_exponential_mixture(x: np.ndarray, z: np.ndarray, lengthscales: Any, weights: Any) -> np.ndarray:
-    parts = [w * np.exp(-0.5 * square(x, z, ell)) for w, ell in zip(weights, lengthscales, strict=True)]
+def squared_exponential_mixture(
+    x: np.ndarray, z: np.ndarray, lengthscales: list[list[float]], weights: list[float]
+) -> np.ndarray:
+    parts = [w * squared_exponential(x, z, ell) for w, ell in zip(weights, lengthscales, strict=True)]
     return np.asarray(sum(parts) / sum(weights))
 
 
-def piecewise_polynomial(x: np.ndarray, z: np.ndarray, power: int, coefficients: Any, lengthscale: Any) -> np.ndarray:
+def piecewise_polynomial(
+    x: np.ndarray, z: np.ndarray, power: int, coefficients: list[float], lengthscale: ArrayLike
+) -> np.ndarray:
     r = np.sqrt(square(x, z, lengthscale))
     return np.maximum(1 - r, 0.0) ** power * horner(coefficients, r)
 
 
-def bessel(x: np.ndarray, z: np.ndarray, order: float, end: float, series: Any, hankel: Any, lengthscale: Any) -> np.ndarray:
-    """A Chebyshev series in the squared distance up to ``end``, Hankel's expansion beyond."""
+def bessel(
+    x: np.ndarray, z: np.ndarray, order: float, end: float, series: list[float], hankel: list[float], lengthscale: ArrayLike
+) -> np.ndarray:
+    """Evaluate a Chebyshev series in the squared distance up to ``end``, and Hankel's expansion beyond."""
     s = square(x, z, lengthscale)
     near = s < end**2
     y = 2 * np.where(near, s, 0.0) / end**2 - 1
@@ -139,17 +162,19 @@ def bessel(x: np.ndarray, z: np.ndarray, order: float, end: float, series: Any, 
 
 
 # waves ---------------------------------------------------------------------------------------------------------------
-def periodic(x: np.ndarray, z: np.ndarray, lengthscale: Any, period: Any) -> np.ndarray:
+def periodic(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike, period: ArrayLike) -> np.ndarray:
     weight, period = (np.broadcast_to(np.asarray(v, float), x.shape[-1:]) for v in (lengthscale, period))
     return np.exp(sum(-2 * (np.sin(math.pi * apart(x, z, k) / period[k]) / weight[k]) ** 2 for k in range(x.shape[-1])))
 
 
-def cosine(x: np.ndarray, z: np.ndarray, period: Any) -> np.ndarray:
+def cosine(x: np.ndarray, z: np.ndarray, period: ArrayLike) -> np.ndarray:
     period = np.broadcast_to(np.asarray(period, float), x.shape[-1:])
     return np.cos(2 * math.pi * sum(apart(x, z, k) / period[k] for k in range(x.shape[-1])))
 
 
-def spectral_mixture(x: np.ndarray, z: np.ndarray, weights: Any, means: Any, scales: Any) -> np.ndarray:
+def spectral_mixture(
+    x: np.ndarray, z: np.ndarray, weights: list[float], means: list[list[float]], scales: list[list[float]]
+) -> np.ndarray:
     total = 0.0
     for w, mean, scale in zip(weights, means, scales, strict=True):
         phase = sum(mean[k] * apart(x, z, k) for k in range(x.shape[-1]))
@@ -158,7 +183,7 @@ def spectral_mixture(x: np.ndarray, z: np.ndarray, weights: Any, means: Any, sca
     return np.asarray(total)
 
 
-def spectral(x: np.ndarray, z: np.ndarray, frequencies: Any, power: Any) -> np.ndarray:
+def spectral(x: np.ndarray, z: np.ndarray, frequencies: ArrayLike, power: ArrayLike) -> np.ndarray:
     centre, omega, power = z.mean(-2, keepdims=True), 2 * math.pi * np.asarray(frequencies), np.asarray(power)
     total = 1.0
     for k in range(x.shape[-1]):
@@ -178,27 +203,29 @@ def constant(x: np.ndarray, z: np.ndarray) -> np.ndarray:
     return np.ones((*np.broadcast_shapes(x.shape[:-2], z.shape[:-2]), x.shape[-2], z.shape[-2]))
 
 
-def linear(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
+def linear(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
     return (x / np.asarray(lengthscale)) @ flip(z / np.asarray(lengthscale))
 
 
-def polynomial(x: np.ndarray, z: np.ndarray, degree: int, bias: float, lengthscale: Any) -> np.ndarray:
+def polynomial(x: np.ndarray, z: np.ndarray, degree: int, bias: float, lengthscale: ArrayLike) -> np.ndarray:
     return (bias + linear(x, z, lengthscale)) ** degree
 
 
-def tilde(x: np.ndarray, lengthscale: Any, bias: float) -> np.ndarray:
-    """The rows (√b, x/ℓ)."""
+def tilde(x: np.ndarray, lengthscale: ArrayLike, bias: float) -> np.ndarray:
+    """Return the rows (√b, x/ℓ)."""
     return np.concatenate([np.full((*x.shape[:-1], 1), math.sqrt(bias)), x / np.asarray(lengthscale)], axis=-1)
 
 
-def neural_network(x: np.ndarray, z: np.ndarray, lengthscale: Any, bias: float) -> np.ndarray:
+def neural_network(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike, bias: float) -> np.ndarray:
     a, b = (tilde(v, lengthscale, bias) for v in (x, z))
     a, b = (2**0.5 * v / np.sqrt(1 + 2 * (v * v).sum(-1, keepdims=True)) for v in (a, b))
     most = 1 - np.finfo(float).eps
     return 2 / math.pi * np.arcsin(np.clip(a @ flip(b), -most, most))
 
 
-def tanh_network(x: np.ndarray, z: np.ndarray, lengthscale: Any, bias: float, scales: Any, weights: Any) -> np.ndarray:
+def tanh_network(
+    x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike, bias: float, scales: list[float], weights: list[float]
+) -> np.ndarray:
     a, b = (tilde(v, lengthscale, bias) for v in (x, z))
     both, most = a @ flip(b), 1 - np.finfo(float).eps
     p, q = ([1 / np.sqrt(s * s + (v * v).sum(-1)) for s in scales] for v in (a, b))
@@ -210,7 +237,7 @@ def tanh_network(x: np.ndarray, z: np.ndarray, lengthscale: Any, bias: float, sc
     return 2 / math.pi * total
 
 
-def arc_cosine(x: np.ndarray, z: np.ndarray, order: int, lengthscale: Any, bias: float) -> np.ndarray:
+def arc_cosine(x: np.ndarray, z: np.ndarray, order: int, lengthscale: ArrayLike, bias: float) -> np.ndarray:
     a, b = (tilde(v, lengthscale, bias) for v in (x, z))
     p, q = (np.sqrt((v * v).sum(-1, keepdims=True)) for v in (a, b))
     s = square(a / p, b / q, 1.0)
@@ -246,25 +273,25 @@ def fractional_brownian(x: np.ndarray, z: np.ndarray, hurst: float) -> np.ndarra
     return 0.5 * (a[..., :, None] + b[..., None, :] - square(x, z, 1.0) ** hurst)
 
 
-def whole(x: np.ndarray, levels: Any = None) -> None:
-    """Refuse what is no code of a category."""
+def whole(x: np.ndarray, levels: int | None = None) -> None:
+    """Raise an error for values that are not codes of categories."""
     allowed = (x >= 0) & (x == np.floor(x)) & (x < (np.inf if levels is None else levels))
     known = "" if levels is None else f" below {levels}"
-    demand(allowed, f"a column of categories takes their codes, whole numbers from 0 up{known}")
+    demand(allowed, f"a column of categories must contain their codes, integers from 0{known}")
 
 
-def hamming(x: np.ndarray, z: np.ndarray, lengthscale: Any) -> np.ndarray:
+def hamming(x: np.ndarray, z: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
     whole(x)
     weight = np.broadcast_to(1 / np.asarray(lengthscale, float), x.shape[-1:])
     return np.exp(-sum(weight[k] * (apart(x, z, k) != 0) for k in range(x.shape[-1])))
 
 
-def exchangeable(x: np.ndarray, z: np.ndarray, correlation: float, levels: Any = None) -> np.ndarray:
+def exchangeable(x: np.ndarray, z: np.ndarray, correlation: float, levels: int | None = None) -> np.ndarray:
     whole(x, levels)
     return np.where(apart(x, z, 0) == 0, 1.0, correlation)
 
 
-def categories(x: np.ndarray, z: np.ndarray, factor: Any) -> np.ndarray:
+def categories(x: np.ndarray, z: np.ndarray, factor: ArrayLike) -> np.ndarray:
     factor = np.asarray(factor, float)
     whole(x, len(factor))
     own = 1 / (1 + (factor**2).sum(1))
@@ -274,7 +301,7 @@ def categories(x: np.ndarray, z: np.ndarray, factor: Any) -> np.ndarray:
 
 
 def on_sphere(x: np.ndarray) -> np.ndarray:
-    """Points of the unit sphere from latitude and longitude in degrees."""
+    """Convert latitude and longitude in degrees to points on the unit sphere."""
     demand(np.abs(x[..., 0]) <= 90, "latitudes are degrees from -90 to 90")
     latitude, longitude = np.deg2rad(x[..., 0]), np.deg2rad(np.mod(x[..., 1], 360.0))
     level = np.cos(latitude)
@@ -294,12 +321,12 @@ def sine_power(x: np.ndarray, z: np.ndarray, hurst: float) -> np.ndarray:
 
 
 # kernels made of kernels ---------------------------------------------------------------------------------------------
-def factor_map(x: np.ndarray, loadings: Any, lengthscale: Any) -> np.ndarray:
+def factor_map(x: np.ndarray, loadings: ArrayLike, lengthscale: ArrayLike) -> np.ndarray:
     return np.concatenate([x / np.asarray(lengthscale), x @ np.asarray(loadings)], axis=-1)
 
 
-def additive(parts: Any, orders: Any, weights: Any) -> np.ndarray:
-    """Elementary symmetric polynomials of the kernels of single columns."""
+def additive(parts: list[np.ndarray], orders: list[int], weights: list[float]) -> np.ndarray:
+    """Return a weighted sum of elementary symmetric polynomials of the kernels of single columns."""
     sums = [np.ones_like(parts[0])] + [np.zeros_like(parts[0]) for _ in range(max(orders))]
     for k in parts:
         sums = [sums[0], *(sums[i + 1] + k * sums[i] for i in range(max(orders)))]
@@ -311,32 +338,34 @@ def normalised(x: np.ndarray, z: np.ndarray, kernel: Kernel) -> np.ndarray:
     return kernel(x, z) * a[..., :, None] * b[..., None, :]
 
 
-def invariant(x: np.ndarray, z: np.ndarray, kernel: Kernel, group: Any, one_sided: bool) -> np.ndarray:
-    """The mean over images of z, and of x unless one side is enough."""
+def invariant(x: np.ndarray, z: np.ndarray, kernel: Kernel, group: list[list[list[float]]], one_sided: bool) -> np.ndarray:
+    """Return the mean over the images of z, and of x unless one side is sufficient."""
     images = [x] if one_sided else [x @ np.asarray(M).T for M in group]
     parts = [kernel(a, z @ np.asarray(M).T) for M in group for a in images]
     return np.asarray(sum(parts) / len(parts))
 
 
-def gaussian_basis(x: np.ndarray, z: np.ndarray, centres: Any, width: Any, weight: Any) -> np.ndarray:
-    a, b = (np.exp(-0.5 * square(v, np.asarray(centres, float), width)) for v in (x, z))
+def gaussian_basis(x: np.ndarray, z: np.ndarray, centres: ArrayLike, width: ArrayLike, weight: ArrayLike) -> np.ndarray:
+    a, b = (squared_exponential(v, np.asarray(centres, float), width) for v in (x, z))
     return (a * np.asarray(weight)) @ flip(b)
 
 
-def modulated_squared_exponential(x: np.ndarray, z: np.ndarray, width: Any, spread: Any) -> np.ndarray:
+def modulated_squared_exponential(x: np.ndarray, z: np.ndarray, width: ArrayLike, spread: ArrayLike) -> np.ndarray:
     width, spread = np.asarray(width, float), np.asarray(spread, float)
     a, b = ((v**2 / (2 * spread**2 + width**2)).sum(-1) for v in (x, z))
     local = np.sqrt(2 + (width / spread) ** 2) * width
     return np.exp(-0.5 * (square(x, z, local) + a[..., :, None] + b[..., None, :]))
 
 
-def gaussian_field(x: np.ndarray, centres: Any, width: Any, beta: Any) -> np.ndarray:
-    """The exponential of a sum of Gaussian bumps: (..., n), or (..., n, d)."""
-    return np.exp(np.exp(-0.5 * square(x, np.asarray(centres, float), width)) @ np.asarray(beta).T)
+def gaussian_field(x: np.ndarray, centres: ArrayLike, width: ArrayLike, beta: ArrayLike) -> np.ndarray:
+    """Return the exponential of a sum of Gaussian bumps: (..., n), or (..., n, d)."""
+    return np.exp(squared_exponential(x, np.asarray(centres, float), width) @ np.asarray(beta).T)
 
 
-def local_scales(x: np.ndarray, z: np.ndarray, g: np.ndarray, h: np.ndarray, lengthscale: Any) -> Any:
-    """The prefactor and the quadratic form of a length-scale that varies, from its values at x and z."""
+def local_scales(
+    x: np.ndarray, z: np.ndarray, g: np.ndarray, h: np.ndarray, lengthscale: ArrayLike
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the prefactor and the quadratic form of a varying length-scale, from its values at x and z."""
     d = x.shape[-1]
     if g.ndim < x.ndim:
         g, h = (np.repeat(v[..., None], d, axis=-1) for v in (g, h))
@@ -346,16 +375,16 @@ def local_scales(x: np.ndarray, z: np.ndarray, g: np.ndarray, h: np.ndarray, len
         a, b = g[..., :, None, k], h[..., None, :, k]
         product = product * (2 * a * b / (a**2 + b**2))
         quadratic = quadratic + 2 * weight[k] * apart(x, z, k) ** 2 / (a**2 + b**2)
-    return np.sqrt(product), quadratic
+    return np.sqrt(product), np.asarray(quadratic)
 
 
-def varying_lengthscale(x: np.ndarray, z: np.ndarray, g: np.ndarray, h: np.ndarray, lengthscale: Any) -> np.ndarray:
+def varying_lengthscale(x: np.ndarray, z: np.ndarray, g: np.ndarray, h: np.ndarray, lengthscale: ArrayLike) -> np.ndarray:
     prefactor, quadratic = local_scales(x, z, g, h, lengthscale)
     return prefactor * np.exp(-0.5 * quadratic)
 
 
 def paciorek_schervish(x: np.ndarray, z: np.ndarray, kernel: Kernel, g: np.ndarray, h: np.ndarray) -> np.ndarray:
-    """A kernel of distance at a distance that varies: asked for on pairs of points of one column."""
+    """Evaluate a kernel of distance at a scaled distance, for pairs of points in one column."""
     prefactor, quadratic = local_scales(x, z, g, h, 1.0)
     far = np.sqrt(quadratic)[..., None, None]
     return prefactor * kernel(far, np.zeros_like(far))[..., 0, 0]
@@ -365,18 +394,20 @@ def varying_amplitude(K: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray
     return a[..., :, None] * K * b[..., None, :]
 
 
-def change_point(x: np.ndarray, z: np.ndarray, before: Any, after: Any, at: float, width: float, column: int) -> np.ndarray:
+def change_point(
+    x: np.ndarray, z: np.ndarray, before: np.ndarray, after: np.ndarray, at: float, width: float, column: int
+) -> np.ndarray:
     s, t = (0.5 * (1 + np.tanh((v[..., column] - at) / width / 2)) for v in (x, z))
     return (1 - s)[..., :, None] * before * (1 - t)[..., None, :] + s[..., :, None] * after * t[..., None, :]
 
 
 def erf(x: np.ndarray) -> np.ndarray:
-    """The error function, entry by entry."""
+    """Return the error function of every entry."""
     return np.asarray(np.frompyfunc(math.erf, 1, 1)(x), dtype=float)
 
 
-def warp(x: np.ndarray, centres: Any, width: Any, beta: Any) -> np.ndarray:
-    """Every column through its own monotone map."""
+def warp(x: np.ndarray, centres: ArrayLike, width: ArrayLike, beta: ArrayLike) -> np.ndarray:
+    """Transform every column by its own monotone map."""
     d = x.shape[-1]
     width = np.broadcast_to(np.asarray(width, float), (d,))
     centres, slope = (np.broadcast_to(v, (d, np.shape(v)[-1])) for v in (np.asarray(centres, float), np.exp(np.asarray(beta))))

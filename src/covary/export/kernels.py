@@ -1,45 +1,60 @@
-"""Kernels as NumPy source: the call of :mod:`covary.export.formulas` that gives the same numbers.
+"""Kernels as NumPy source: calls of :mod:`covary.export.formulas` that return the same numbers.
 
-One function per kernel class; what is not registered here cannot be exported and is refused by name.
+There is one function per kernel class. A stationary kernel without one is exported if its ``profile`` is a single expression in
+``jax.numpy``; all other kernels raise an error.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
 from functools import singledispatch
-from typing import Any
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 
 from covary import kernels as ks
 from covary._checks import fail
+from covary._errors import CovaryError, Remedy
+from covary._module import Module
 from covary._precision import precision
+from covary.kernels.base import AbstractKernel
 from covary.kernels.isotropic import _bessel_pieces
 from covary.kernels.matern import LOG_U, NODES, NOTHING, PER_OCTAVE, SMOOTH, _polynomial, _series, _split
 from covary.kernels.networks import slopes
+from covary.kernels.stationary import AbstractStationary
 
 WHO = "export"
+SAVE = Remedy("save instead", "save the model with model.save(...) instead")
 
 
-def text(value: Any) -> str:
-    """Numbers as source that reads back exactly."""
+def text(value: ArrayLike) -> str:
+    """Return numbers as source text that evaluates to exactly the same numbers."""
     return repr(np.asarray(value, np.float64).tolist())
 
 
-def call(name: str, *arguments: Any) -> str:
-    """A call in source."""
+def call(name: str, *arguments: str | float | list[int] | None) -> str:
+    """Return the source of a function call."""
     return f"{name}({', '.join(str(a) for a in arguments)})"
 
 
 @singledispatch
-def source(kernel: Any, x: str = "x", z: str = "z", columns: int = 1) -> str:
-    """The expression for k(x, z), in terms of two names (or expressions) of stacks of points with so many columns."""
-    what = f"the kernel {type(kernel).__name__} is not among those that can be written with NumPy alone"
-    raise fail(WHO, what, "fit it with another kernel, or save the model with model.save(...) instead")
+def source(kernel: AbstractKernel, x: str = "x", z: str = "z", columns: int = 1) -> str:
+    """Return the expression for k(x, z), given two names (or expressions) for stacks of points and their number of columns."""
+    raise without_formula(kernel)
 
 
-def inner(kernel: Any, columns: int) -> str:
-    """A kernel as a function in source."""
+def without_formula(kernel: AbstractKernel) -> CovaryError:
+    """Return the error for a kernel that has no NumPy formula."""
+    what = f"the kernel {type(kernel).__name__} cannot be written with NumPy alone"
+    return fail(WHO, what, "fit the model with another kernel, or " + SAVE)
+
+
+def inner(kernel: AbstractKernel, columns: int) -> str:
+    """Return a kernel as the source of a lambda."""
     return f"lambda x, z: {source(kernel, 'x', 'z', columns)}"
 
 
@@ -71,6 +86,7 @@ def _(k: ks.Columns, x: str, z: str, d: int) -> str:
 
 
 # functions of distance ------------------------------------------------------------------------------------------------
+Scaled = ks.SquaredExponential | ks.Matern12 | ks.Matern32 | ks.Matern52 | ks.Linear | ks.Hamming
 NAMES = {
     ks.SquaredExponential: "squared_exponential",
     ks.Matern12: "matern12",
@@ -87,8 +103,49 @@ NAMES = {
 @source.register(ks.Matern52)
 @source.register(ks.Linear)
 @source.register(ks.Hamming)
-def _(k: Any, x: str, z: str, d: int) -> str:
+def _(k: Scaled, x: str, z: str, d: int) -> str:
     return call(NAMES[type(k)], x, z, text(k.lengthscale))
+
+
+class InNumPy(ast.NodeTransformer):
+    """The expression of a ``profile``, with NumPy in place of ``jax.numpy`` and the values of fields."""
+
+    def __init__(self, kernel: AbstractStationary, argument: str) -> None:
+        self.kernel, self.argument = kernel, argument
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        owner = node.value.id if isinstance(node.value, ast.Name) else ""
+        if owner == "jnp" and hasattr(np, node.attr):
+            return ast.Attribute(ast.Name("np"), node.attr)
+        value = vars(self.kernel).get(node.attr) if owner == "self" else None
+        if isinstance(value, int | float | np.number | np.ndarray) and np.ndim(value) == 0:
+            return ast.parse(text(value), mode="eval").body
+        raise without_formula(self.kernel)
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id != self.argument:
+            raise without_formula(self.kernel)
+        return ast.Name("s")
+
+
+def profile(kernel: AbstractStationary) -> str:
+    """Return the ``profile`` of a stationary kernel as the source of a function."""
+    if type(kernel).block is not AbstractStationary.block:
+        raise without_formula(kernel)
+    try:
+        parsed = ast.parse(textwrap.dedent(inspect.getsource(type(kernel).profile)))
+    except (OSError, SyntaxError):
+        raise without_formula(kernel) from None
+    match parsed.body:
+        case [ast.FunctionDef(args=ast.arguments(args=[_, argument]), body=[*before, ast.Return(ast.expr() as value)])]:
+            if all(isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) for line in before):  # a docstring
+                return f"lambda s: {ast.unparse(InNumPy(kernel, argument.arg).visit(value))}"
+    raise without_formula(kernel)
+
+
+@source.register
+def _(k: AbstractStationary, x: str, z: str, d: int) -> str:
+    return call("profiled", x, z, profile(k), text(k.lengthscale))
 
 
 @source.register
@@ -103,7 +160,7 @@ def _(k: ks.Matern, x: str, z: str, d: int) -> str:
 
 
 def matern_numbers(nu: float) -> tuple[str, np.ndarray]:
-    """The series below 1 (as source, or None) and the weights and rates of the mixture of exponentials."""
+    """Return the series below 1 (as source, or ``"None"``) and the weights and rates of the mixture of exponentials."""
     from scipy.special import gammaln
 
     if nu < SMOOTH:
@@ -207,7 +264,7 @@ def _(k: ks.ArcCosine, x: str, z: str, d: int) -> str:
 @source.register(ks.Wiener)
 @source.register(ks.IntegratedWiener)
 @source.register(ks.BrownianBridge)
-def _(k: Any, x: str, z: str, d: int) -> str:
+def _(k: ks.Wiener | ks.IntegratedWiener | ks.BrownianBridge, x: str, z: str, d: int) -> str:
     names = {ks.Wiener: "wiener", ks.IntegratedWiener: "integrated_wiener", ks.BrownianBridge: "brownian_bridge"}
     return call(names[type(k)], x, z)
 
@@ -246,7 +303,7 @@ def _(k: ks.OnSphere, x: str, z: str, d: int) -> str:
 @source.register
 def _(k: ks.FactorMetric, x: str, z: str, d: int) -> str:
     loadings = np.asarray(k.loadings)
-    long = np.all(np.asarray(k.lengthscale) == np.inf)  # no source for infinity: a length-scale that leaves nothing
+    long = np.all(np.asarray(k.lengthscale) == np.inf)  # repr(inf) is not valid source; an infinite length-scale removes x
     both = [call("factor_map", v, text(loadings), "np.inf" if long else text(k.lengthscale)) for v in (x, z)]
     return call("on", inner(k.kernel, d + loadings.shape[1]), *both)
 
@@ -265,7 +322,7 @@ def _(k: ks.Normalised, x: str, z: str, d: int) -> str:
 @source.register
 def _(k: ks.Invariant, x: str, z: str, d: int) -> str:
     if k.form != "orbit":
-        raise fail(WHO, f"the kernel Invariant has form={k.form!r}", "use form='orbit', or save the model instead")
+        raise fail(WHO, f"the kernel Invariant has form={k.form!r}", "use form='orbit', or " + SAVE)
     return call("invariant", x, z, inner(k.kernel, d), text(k.group), k._one_sided)
 
 
@@ -279,11 +336,11 @@ def _(k: ks.ModulatedSquaredExponential, x: str, z: str, d: int) -> str:
     return call("modulated_squared_exponential", x, z, text(k.width), text(k.spread))
 
 
-def field(value: Any, x: str) -> str:
-    """A field at x; those of a user's own function have no source."""
+def field(value: Module | Callable[..., ArrayLike] | None, x: str) -> str:
+    """Return the source of a field at x; raise an error for a user-defined function."""
     if not isinstance(value, ks.GaussianField):
-        what = f"a {type(value).__name__} holds a function of your own"
-        raise fail(WHO, what, "use a GaussianField, or save the model with model.save(...) instead")
+        what = f"a {type(value).__name__} contains a function of your own"
+        raise fail(WHO, what, "use a GaussianField, or " + SAVE)
     return call("gaussian_field", x, text(value.centres), text(value.width), text(value.beta))
 
 

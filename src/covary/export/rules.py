@@ -1,8 +1,8 @@
-"""How an exported predictor predicts: posteriors, link functions, tables, and a small command; NumPy and Python alone.
+"""Predictions of exported files: posteriors, link functions, tables, and a small command, with NumPy and Python alone.
 
-Like :mod:`covary.export.formulas` this is copied, function by function, into exported files: it may use what those files
-import (the modules below) and functions of the two files, nothing else. The names above the first function stand for what
-every exported file defines for itself.
+Like :mod:`covary.export.formulas`, this is copied function by function into exported files: functions may only use the modules
+that those files import (see below) and functions of the two files. The names above the first function are placeholders for
+values that every exported file defines.
 """
 
 from __future__ import annotations
@@ -14,33 +14,43 @@ import io
 import math
 import sys
 import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from covary.export.formulas import Kernel, diag
+from covary.likelihoods.triangle import triangle
 
-COLUMNS: list[dict[str, Any]] = []  # name, kind, and what it takes to make numbers of each; no names: None
-GAPS: tuple[str, ...] = ()  # what a cell of a CSV file says where nothing was measured
+# in copies these are replaced by Any
+Moments: TypeAlias = "tuple[np.ndarray, np.ndarray | None]"  # means, and variances if requested
+Answer: TypeAlias = "tuple[list[str], list[np.ndarray]]"  # titles and columns
+Table: TypeAlias = Any  # an array, a table with column names (pandas, polars), or a dict of columns
+Entries: TypeAlias = Any  # a column of such a table
+Entry: TypeAlias = Any  # one of its entries
+Described: TypeAlias = Any  # a column of the fit: see covary.families.gaussian_process.export_parts
+
+COLUMNS: list[Described] = []  # name (or None), kind, and the data needed to convert each to numbers
+GAPS: tuple[str, ...] = ()  # texts of a CSV file that mark a missing value
 TARGETS: list[str] = []
-CLASSES: list[Any] = []
-LOCATION: Any = 0.0
-SCALE: Any = 1.0
+CLASSES: list[str | float | bool] = []
+LOCATION: float | np.ndarray = 0.0
+SCALE: float | np.ndarray = 1.0
 NOISE = 0.0
-STD = True  # whether error bars are in the file
+STD = True  # whether the file includes error bars
 ROWS = 1000  # predicted at a time
-posterior: Any = None
-mean_function: Any = None
-probabilities: Any = None
-predict: Any = None
-predict_proba: Any = None
-answer: Any = None
+posterior: Callable[[np.ndarray, bool], Moments] = NotImplemented  # type: ignore[assignment]
+mean_function: Callable[[np.ndarray], np.ndarray] = NotImplemented  # type: ignore[assignment]
+probabilities: Callable[[np.ndarray], np.ndarray] = NotImplemented  # type: ignore[assignment]
+predict: Callable[..., np.ndarray | tuple[np.ndarray, np.ndarray]] = NotImplemented  # type: ignore[assignment]
+predict_proba: Callable[[Table], np.ndarray] = NotImplemented  # type: ignore[assignment]
+answer: Callable[[Table], Answer] = NotImplemented  # type: ignore[assignment]
 
 
 # numbers in the file ---------------------------------------------------------------------------------------------------
-def unpack(shape: Any, packed: str) -> np.ndarray:
-    """An array from text; a square one from its lower triangle where that is all there is."""
+def unpack(shape: tuple[int, ...], packed: str) -> np.ndarray:
+    """Decode an array from text; if only the lower triangle of a square array is stored, the rest is zero."""
     flat = np.frombuffer(zlib.decompress(base64.b64decode(packed)), "<f8").astype(float)
     if len(flat) == np.prod(shape):
         return flat.reshape(shape)
@@ -51,7 +61,7 @@ def unpack(shape: Any, packed: str) -> np.ndarray:
 
 # posteriors: means (m,) or (m, p), variances (m,), without mean function and noise ---------------------------------------
 def forward(L: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """L⁻¹ B for a lower triangle, block by block."""
+    """Return L⁻¹ B for a lower triangle, block by block."""
     out = np.array(B)
     for i in range(0, len(L), 64):
         rows = slice(i, i + 64)
@@ -59,8 +69,10 @@ def forward(L: np.ndarray, B: np.ndarray) -> np.ndarray:
     return out
 
 
-def from_rows(x: np.ndarray, kernel: Kernel, X: np.ndarray, alpha: np.ndarray, L: Any, weight: Any, variance: bool) -> Any:
-    """From every row of the support: k alpha, and k(x, x) - |L⁻¹(weight k)|²."""
+def from_rows(
+    x: np.ndarray, kernel: Kernel, X: np.ndarray, alpha: np.ndarray, L: np.ndarray, weight: np.ndarray | None, variance: bool
+) -> Moments:
+    """Predict from every row of the support: k alpha, and k(x, x) - |L⁻¹(weight k)|²."""
     K = kernel(x, X)
     if not variance:
         return K @ alpha, None
@@ -69,9 +81,16 @@ def from_rows(x: np.ndarray, kernel: Kernel, X: np.ndarray, alpha: np.ndarray, L
 
 
 def from_inducing(
-    x: np.ndarray, kernel: Kernel, Z: np.ndarray, whiten: np.ndarray, means: np.ndarray, root: Any, rest: bool, variance: bool
-) -> Any:
-    """Through inducing inputs: whitened features, their posterior mean, a root of their precision's inverse."""
+    x: np.ndarray,
+    kernel: Kernel,
+    Z: np.ndarray,
+    whiten: np.ndarray,
+    means: np.ndarray,
+    root: np.ndarray,
+    rest: bool,
+    variance: bool,
+) -> Moments:
+    """Predict from inducing inputs: whitened features, their posterior mean, and a square root of their covariance."""
     phi = kernel(x, Z) @ whiten.T
     if not variance:
         return phi @ means, None
@@ -91,8 +110,8 @@ def from_neighbours(
     count: int,
     jitter: float,
     variance: bool,
-) -> Any:
-    """Every point from its nearest rows alone (Vecchia's approximation)."""
+) -> Moments:
+    """Predict every point from its nearest rows only (Vecchia's approximation)."""
     near = nearest((x - X[0]) / scale, (X - X[0]) / scale, min(count, len(X)))
     there = X[near]
     C = kernel(there, there)
@@ -106,7 +125,7 @@ def from_neighbours(
 
 
 def nearest(x: np.ndarray, X: np.ndarray, count: int) -> np.ndarray:
-    """The nearest rows of every point, nearest first, from all distances."""
+    """Return the nearest rows of every point, nearest first, by brute force."""
     out = np.empty((len(x), count), int)
     step = max(1, 2**22 // len(X))
     for i in range(0, len(x), step):
@@ -117,8 +136,10 @@ def nearest(x: np.ndarray, X: np.ndarray, count: int) -> np.ndarray:
     return out
 
 
-def from_softmax(x: np.ndarray, kernels: Any, X: np.ndarray, alpha: np.ndarray, E: Any, L: np.ndarray) -> Any:
-    """C classes: means (m, C) and covariances between them (m, C, C) (Rasmussen & Williams, algorithm 3.4)."""
+def from_softmax(
+    x: np.ndarray, kernels: list[Kernel], X: np.ndarray, alpha: np.ndarray, E: list[np.ndarray], L: np.ndarray
+) -> Moments:
+    """Predict C classes: means (m, C) and covariances between them (m, C, C) (Rasmussen & Williams, algorithm 3.4)."""
     K = [kernel(x, X) for kernel in kernels]
     mean = np.stack([K[c] @ alpha[:, c] for c in range(len(K))], axis=1)
     b = [K[c] @ E[c] for c in range(len(K))]
@@ -133,17 +154,17 @@ def from_softmax(x: np.ndarray, kernels: Any, X: np.ndarray, alpha: np.ndarray, 
 
 # from the function to probabilities --------------------------------------------------------------------------------------
 def normal(z: np.ndarray) -> np.ndarray:
-    """The cumulative normal distribution, entry by entry, accurate in both tails."""
+    """Return the cumulative normal distribution of every entry, accurate in both tails."""
     return 0.5 * np.asarray(np.frompyfunc(math.erfc, 1, 1)(-z / math.sqrt(2)), dtype=float)
 
 
 def probit(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """The probability of the second class, averaged over the function."""
+    """Return the probability of the second class under the probit link, averaged over the function."""
     return normal(mean / np.sqrt(1 + variance))
 
 
 def logit(mean: np.ndarray, variance: np.ndarray, widths: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """The same for the logistic function, which is a mixture of cumulative normal distributions."""
+    """Return the same for the logistic link, as a mixture of cumulative normal distributions."""
     out = normal(mean[:, None] / np.sqrt(variance[:, None] + widths**2)) @ weights
     far = np.abs(mean) > 300
     if far.any():
@@ -154,7 +175,7 @@ def logit(mean: np.ndarray, variance: np.ndarray, widths: np.ndarray, weights: n
 
 
 def softmax(mean: np.ndarray, variance: np.ndarray, points: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Probabilities of three classes, averaged by a product of Gauss and Hermite's rules over two differences."""
+    """Return the probabilities of three classes, averaged by a product Gauss-Hermite rule over two differences."""
     T = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, -1.0]])
     z, w = points, weights
     at = np.stack([np.repeat(z, len(z)), np.tile(z, len(z))], axis=1)
@@ -170,7 +191,7 @@ def softmax(mean: np.ndarray, variance: np.ndarray, points: np.ndarray, weights:
 
 
 def softmax_of_many(mean: np.ndarray, variance: np.ndarray, points: np.ndarray) -> np.ndarray:
-    """Probabilities of four classes or more, averaged over fixed points and their mirror images."""
+    """Return the probabilities of four or more classes, averaged over fixed points and their mirror images."""
     classes = mean.shape[1]
     T = np.eye(classes)[:-1] - np.eye(classes)[-1]
     at, parts = np.concatenate([points, -points]), []
@@ -183,20 +204,9 @@ def softmax_of_many(mean: np.ndarray, variance: np.ndarray, points: np.ndarray) 
     return np.concatenate(parts)
 
 
-def triangle(variance: np.ndarray) -> np.ndarray:
-    """Cholesky's lower triangles of covariances that may be singular: what is nothing but rounding is left out."""
-    L, top = np.zeros_like(variance), np.einsum("nii->ni", variance).max(1)
-    for j in range(variance.shape[1]):
-        rest = variance[:, j:, j] - np.einsum("nik,nk->ni", L[:, j:, :j], L[:, j, :j])
-        own = rest[:, 0]
-        kept = own > 1e-12 * top
-        L[:, j:, j] = np.where(kept[:, None], rest / np.sqrt(np.where(kept, own, 1.0))[:, None], 0.0)
-    return L
-
-
 # tables ------------------------------------------------------------------------------------------------------------------
-def matrix(X: Any) -> np.ndarray:
-    """The numbers the kernel sees, from an array, a table with column names (pandas, polars) or a dict of columns."""
+def matrix(X: Table) -> np.ndarray:
+    """Return the inputs of the kernel, from an array, a table with column names (pandas, polars) or a dict of columns."""
     names = [c["name"] for c in COLUMNS]
     found = list(getattr(X, "column_names", getattr(X, "columns", X))) if hasattr(X, "columns") or isinstance(X, dict) else None
     if found is not None:
@@ -216,7 +226,7 @@ def matrix(X: Any) -> np.ndarray:
     made = [numbers(c, values) for c, values in zip(COLUMNS, raw, strict=True)]
     if len({len(column) for column, _ in made}) > 1:
         raise ValueError(
-            f"the columns of X have {', '.join(str(len(column)) for column, _ in made)} entries; give as many of each"
+            f"the columns of X have {', '.join(str(len(column)) for column, _ in made)} entries; give the same number in each"
         )
     gaps = [gone for c, (_, gone) in zip(COLUMNS, made, strict=True) if c.get("indicator")]
     x = np.column_stack([*(column for column, _ in made), *gaps])
@@ -227,11 +237,11 @@ def matrix(X: Any) -> np.ndarray:
     return x
 
 
-def unmasked(values: Any) -> np.ndarray:
-    """Entries as an array, with gaps where they are masked."""
+def unmasked(values: Entries) -> np.ndarray:
+    """Return entries as an array, with masked ones as missing values."""
     rows = isinstance(values, (list, tuple)) and any(np.ma.isMaskedArray(row) for row in values)
-    raw: Any = np.ma.asarray(values) if rows or np.ma.isMaskedArray(values) else np.asarray(values)
-    if raw.dtype.kind in "US" and isinstance(values, (list, tuple)):  # of texts and numbers it would be texts alone
+    raw: Entries = np.ma.asarray(values) if rows or np.ma.isMaskedArray(values) else np.asarray(values)
+    if raw.dtype.kind in "US" and isinstance(values, (list, tuple)):  # a mix of texts and numbers would become texts
         return np.asarray(values, dtype=object)
     if not np.ma.is_masked(raw):
         return np.asarray(raw)
@@ -244,8 +254,8 @@ def unmasked(values: Any) -> np.ndarray:
     return out
 
 
-def numbers(column: dict[str, Any], values: Any) -> Any:
-    """One column as numbers, and where it had none; gaps are given what fit gave them, if it did."""
+def numbers(column: Described, values: Entries) -> tuple[np.ndarray, np.ndarray]:
+    """Return one column as numbers, and a mask of its missing values, which are filled as in fit (if it filled them)."""
     raw = np.atleast_1d(unmasked(values))
     if raw.ndim != 1:
         raise ValueError(f"column {column['name']!r} has shape {raw.shape}; give one entry per row")
@@ -261,19 +271,19 @@ def numbers(column: dict[str, Any], values: Any) -> Any:
     return x, gone.astype(float)
 
 
-def since(dates: Any, column: dict[str, Any]) -> Any:
-    """Time since the first date of the fit, in the unit of the fit."""
+def since(dates: Entries, column: Described) -> np.ndarray:
+    """Return the time since the first date of the fit, in the unit of the fit."""
     far = np.asarray(dates, "datetime64[us]") - np.datetime64(column["origin"])
     return far / np.timedelta64(column["seconds"], "s")
 
 
 def digits(text: str) -> str:
-    """A text that float may read: it takes 1_000 and digits of other scripts too, which tables do not."""
+    """Return a text for float, replaced if float accepts it but tables do not (1_000, digits of other scripts)."""
     return text if text.isascii() and "_" not in text else "no number"
 
 
-def level_text(value: Any) -> str:
-    """What a category is called: text as it is, whole numbers without a point."""
+def level_text(value: Entry) -> str:
+    """Return the name of a category: text unchanged, integers without a decimal point."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, (int, float, np.number)) and not isinstance(value, bool):
@@ -285,8 +295,8 @@ def level_text(value: Any) -> str:
     return str(value)
 
 
-def entry(column: dict[str, Any], value: Any) -> float:
-    """One entry as a number; NaN where there is none. A text is never a gap: of a CSV file, those were taken out."""
+def entry(column: Described, value: Entry) -> float:
+    """Convert one entry to a number; NaN if missing. A text is never missing: gaps of a CSV file are None already."""
     if value is None or type(value).__name__ in ("NAType", "NaTType", "MaskedConstant"):
         return math.nan
     text, kind, name = str(value).strip(), column["kind"], column["name"]
@@ -306,20 +316,20 @@ def entry(column: dict[str, Any], value: Any) -> float:
         return float({"true": 1, "false": 0}.get(text.lower(), digits(text)))
     except ValueError:
         where = "X" if name is None else f"column {name!r}"
-        raise ValueError(f"{where} holds {text[:60]!r}, which is no {kind}") from None
+        raise ValueError(f"{where} contains {text[:60]!r}, which is not a {kind}") from None
 
 
 # predicting -----------------------------------------------------------------------------------------------------------
-def in_parts(work: Any, x: np.ndarray) -> Any:
-    """The same for a few rows at a time, put together; nothing where there is nothing."""
+def in_parts(work: Callable[[np.ndarray], tuple[np.ndarray | None, ...]], x: np.ndarray) -> Entries:
+    """Apply a function to blocks of rows and concatenate the results; None where the function returns None."""
     parts = [work(x[i : i + ROWS]) for i in range(0, max(1, len(x)), ROWS)]
     return [None if p[0] is None else np.concatenate(p) for p in zip(*parts, strict=True)]
 
 
-def regression_predict(X: Any, return_std: bool = False, latent: bool = False) -> Any:
-    """The mean at every row of X, and with ``return_std`` the standard deviation of a new observation.
+def regression_predict(X: Table, return_std: bool = False, latent: bool = False) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    """Return the mean at every row of X, and with ``return_std`` the standard deviation of a new observation.
 
-    ``latent``: of the function itself, without the noise.
+    With ``latent``, the standard deviation is that of the function itself, without the noise.
     """
     if return_std and not STD:
         raise ValueError("this file was written without error bars")
@@ -333,33 +343,33 @@ def regression_predict(X: Any, return_std: bool = False, latent: bool = False) -
     return mean, (std if mean.ndim == 1 else std[:, None]) * SCALE
 
 
-def classes_predict_proba(X: Any) -> np.ndarray:
-    """The probability of every class, in the order of CLASSES, at every row of X."""
+def classes_predict_proba(X: Table) -> np.ndarray:
+    """Return the probability of every class, in the order of CLASSES, at every row of X."""
     return in_parts(lambda part: (probabilities(part),), matrix(X))[0]
 
 
-def classes_predict(X: Any) -> np.ndarray:
-    """The most probable class at every row of X."""
+def classes_predict(X: Table) -> np.ndarray:
+    """Return the most probable class at every row of X."""
     return np.array(CLASSES)[predict_proba(X).argmax(1)]
 
 
 # the command ------------------------------------------------------------------------------------------------------------
-def regression_answer(X: Any) -> Any:
-    """Titles and columns of the table that is written."""
+def regression_answer(X: Table) -> Answer:
+    """Return titles and columns of the output table."""
     both = predict(X, return_std=True) if STD else (predict(X),)
     heads = [""] if len(TARGETS) == 1 else [f"{name}_" for name in TARGETS]
     columns = [np.reshape(part, (len(part), -1))[:, j] for j in range(len(heads)) for part in both]
     return [f"{head}{name}" for head in heads for name in ("mean", "std")[: len(both)]], columns
 
 
-def classes_answer(X: Any) -> Any:
-    """Titles and columns of the table that is written."""
+def classes_answer(X: Table) -> Answer:
+    """Return titles and columns of the output table."""
     p = predict_proba(X)
     return ["class", *(f"p_{c}" for c in CLASSES)], [np.array(CLASSES)[p.argmax(1)], *p.T]
 
 
-def read_csv(path: str) -> Any:
-    """A table with a header line: texts by column, or numbers in order where the model knows no names."""
+def read_csv(path: str) -> Table:
+    """Read a table with a header line: a dict of columns, or an array of numbers if the model has no column names."""
     text = sys.stdin.read() if path == "-" else Path(path).read_text("utf-8-sig")
     delimiter = max((",", ";", "\t"), key=text.split("\n", 1)[0].count)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
@@ -370,7 +380,7 @@ def read_csv(path: str) -> Any:
     uneven = next((i for i, row in enumerate(rows) if len(row) != len(header)), None)
     if uneven is not None:
         cells = f"{len(rows[uneven])} entr{'y' if len(rows[uneven]) == 1 else 'ies'}"
-        raise ValueError(f"row {uneven + 1} has {cells} and the header {len(header)}")
+        raise ValueError(f"row {uneven + 1} has {cells} and the header has {len(header)}")
     known = {c["name"]: c.get("levels", ()) for c in COLUMNS}
     columns = [cells_of([row[j] for row in rows[1:]], known.get(name, ())) for j, name in enumerate(header)]
     if any(c["name"] is not None for c in COLUMNS):
@@ -378,10 +388,10 @@ def read_csv(path: str) -> Any:
     return np.column_stack([numbers({"name": n, "kind": "number"}, c)[0] for n, c in zip(header, columns, strict=True)])
 
 
-def cells_of(texts: list[str], levels: Any) -> list[Any]:
-    """The entries of a column of a CSV file: None for a gap, which no category is, and numbers where all others are."""
+def cells_of(texts: list[str], levels: Sequence[str]) -> list[Entry]:
+    """Return the entries of a CSV column: None for a gap (unless it is a category), and numbers if all others are numbers."""
     cells = [" ".join(text.split()) for text in texts]
-    found: list[Any] = [None if text in GAPS and text not in levels else text for text in cells]
+    found: list[Entry] = [None if text in GAPS and text not in levels else text for text in cells]
     try:
         values = [None if value is None else float(digits(value)) for value in found] if levels else found
     except ValueError:
@@ -390,13 +400,13 @@ def cells_of(texts: list[str], levels: Any) -> list[Any]:
 
 
 def main(arguments: list[str]) -> int:
-    """Predict the rows of a CSV file into another one, or to the screen."""
+    """Read rows from a CSV file and write their predictions to another one, or to standard output."""
     if len(arguments) not in (1, 2) or arguments[0] in ("-h", "--help"):
         sys.stderr.write("usage: python predictor.py TABLE.csv [PREDICTIONS.csv]   (- is standard input)\n")
         return 2
     try:
         if len(arguments) == 2 and all(Path(name).exists() for name in arguments) and Path(arguments[1]).samefile(arguments[0]):
-            raise ValueError(f"{arguments[1]!r} is also what is read; write to another file")
+            raise ValueError(f"{arguments[1]!r} is also the input; write to another file")
         titles, columns = answer(read_csv(arguments[0]))
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")

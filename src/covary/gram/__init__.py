@@ -1,4 +1,4 @@
-"""How K is handled: dense, by a subset of rows, through inducing inputs, by neighbours, or as a state space model."""
+"""Representations of the covariance matrix K: dense, subset of rows, inducing inputs, neighbours, state space model."""
 
 from covary.gram.base import AbstractGram as AbstractGram
 from covary.gram.base import Bars as Bars

@@ -1,37 +1,40 @@
-r"""Sites with a small matrix of precisions per row: L latent functions coupled by blocks (mean and noise, say).
+r"""Sites with a small precision matrix per row: L latent functions coupled by blocks (for example mean and noise).
 
-The L priors are independent, K = diag(K₁, …, K_L); W has one positive semi-definite block W_i = C_i C_iᵀ per row, and
-everything follows from the Cholesky factor of B = I + Cᵀ K C, of size Ln. Unlike the softmax's (see
-:mod:`covary.gram.softmax`) such blocks have no structure to exploit.
+The L priors are independent, K = diag(K₁, …, K_L); W has one positive semi-definite block W_i = C_i C_iᵀ per row, and all
+results are computed from the Cholesky factor of B = I + Cᵀ K C, of size Ln. Unlike those of the softmax (see
+:mod:`covary.gram.softmax`), such blocks have no structure to exploit.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covary._checks import NotPositiveDefinite, fail
-from covary.data import Inputs
-from covary.gram.base import Bars, Pulled
+from covary.gram.base import AbstractBound, Bars, Kernels, Pulled
 from covary.gram.linalg import Lapack
 from covary.gram.several import SeveralFactor
 from covary.kernels import tiles
+from covary.kernels.base import AbstractKernel
 from covary.sites import Blocks
+
+if TYPE_CHECKING:
+    from covary.means.basis import Evaluated
 
 
 class BlocksFactor(SeveralFactor):
     """Prior times block sites; shifts, means and alphas have shape (n, L), variances (n, L, L)."""
 
-    def __init__(self, K: list[np.ndarray], sites: Blocks, basis: Any = None) -> None:
+    def __init__(self, K: list[np.ndarray], sites: Blocks, basis: Evaluated | None = None) -> None:
         if basis is not None:
-            raise fail("gram.Dense", "explicit basis functions do not go with several latent functions", "use a mean function")
+            raise fail("gram.Dense", "several latent functions do not support explicit basis functions", "use a mean function")
         W = np.asarray(sites.precision)
-        self.sites, self.n, self.L = sites, W.shape[0], W.shape[1]
+        self.sites, self.W, self.n, self.L = sites, W, W.shape[0], W.shape[1]
         self.K = [K[c if len(K) > 1 else 0] for c in range(self.L)]
         values, vectors = np.linalg.eigh((W + W.transpose(0, 2, 1)) / 2)
         if (values < -1e-8 * np.abs(values).max(1, keepdims=True)).any():
-            raise NotPositiveDefinite("gram.Dense: a block of site precisions is not positive semi-definite.")
+            raise NotPositiveDefinite("gram.Dense", "a block of site precisions is not positive semi-definite")
         self.C = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]  # W_i = C_i C_iᵀ
         n, m = self.n, self.n * self.L
         B = np.zeros((m, m), order="F")  # ordered latent by latent
@@ -42,9 +45,9 @@ class BlocksFactor(SeveralFactor):
         B.flat[:: m + 1] += 1
         L = Lapack.cholesky(B)
         if L is None:
-            raise NotPositiveDefinite("gram.Dense: I + Cᵀ K C has no Cholesky factor; the kernel is not positive definite.")
+            raise NotPositiveDefinite("gram.Dense", "I + Cᵀ K C has no Cholesky factor", "the kernel is not positive definite")
         self.root = L
-        self._inverse: Any = None
+        self._inverse: np.ndarray | None = None
 
     def _stack(self, v: np.ndarray) -> np.ndarray:
         return v.T.reshape(self.n * self.L)
@@ -53,33 +56,35 @@ class BlocksFactor(SeveralFactor):
         return v.reshape(self.L, self.n).T
 
     def apply_W(self, v: np.ndarray) -> np.ndarray:
-        """W v for v of shape (n, L)."""
-        return np.einsum("nij,nj->ni", np.asarray(self.sites.precision), v)
+        """Return W v for v of shape (n, L)."""
+        return np.einsum("nij,nj->ni", self.W, v)
 
-    def solve(self, v: np.ndarray) -> np.ndarray:
-        """R v = C B⁻¹ Cᵀ v."""
-        inner = Lapack.solve(self.root, self._stack(np.einsum("nij,ni->nj", self.C, v)))
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """Return R B = C (I + Cᵀ K C)⁻¹ Cᵀ B, by the Cholesky factor of the inner matrix."""
+        inner = Lapack.solve(self.root, self._stack(np.einsum("nij,ni->nj", self.C, B)))
         return np.einsum("nij,nj->ni", self.C, self._rows(inner))
 
     def logdet(self) -> float:
-        """log det(I + K W)."""
+        """Return log det(I + K W)."""
         return 2 * float(np.log(np.diagonal(self.root)).sum())
 
     def inverse(self) -> np.ndarray:
-        """R, dense, as blocks (L, L, n, n)."""
+        """Return R as dense blocks (L, L, n, n)."""
         if self._inverse is None:
             full = Lapack.full(Lapack.inverse(self.root)).reshape(self.L, self.n, self.L, self.n)
-            self._inverse = np.einsum("nia,anbm,mjb->ijnm", self.C, full, self.C, optimize=True)
+            found: np.ndarray = np.einsum("nia,anbm,mjb->ijnm", self.C, full, self.C, optimize=True)
+            self._inverse = found
+            return found
         return self._inverse
 
     def variance(self) -> np.ndarray:
-        """The posterior covariance between the latents at every training row: (n, L, L)."""
+        """Return the posterior covariance between the latent functions at every training row: (n, L, L)."""
         return self.covariances(self.K, [np.diagonal(K) for K in self.K])
 
     def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
-        """Posterior covariance between latents at m points, from K(X, X*) and k(x*, x*) of every latent."""
+        """Return the posterior covariance between latent functions at m points, from K(X, X*) and k(x*, x*) of each."""
         out = np.empty((Ks[0].shape[1], self.L, self.L))
-        halves = []  # L⁻¹ Cᵀ K(X, X*): where sites are sharp, R itself would lose the digits of what is left
+        halves = []  # L⁻¹ Cᵀ K(X, X*); with R instead, the remaining variance would lose its digits if sites are sharp
         for c in range(self.L):
             inside = np.concatenate([self.C[:, c, a, None] * Ks[c] for a in range(self.L)])
             halves.append(Lapack.half_solve(self.root, np.asfortranarray(inside), overwrite=True))
@@ -89,8 +94,8 @@ class BlocksFactor(SeveralFactor):
             out[:, c, c] = np.maximum(out[:, c, c] + prior[c], 0.0)
         return out
 
-    def pull(self, bound: Any, shift: np.ndarray, bars: Bars) -> Pulled:
-        """Gradients over the kernels and the shift; sites are held."""
+    def pull(self, bound: AbstractBound, shift: np.ndarray, bars: Bars) -> Pulled:
+        """Return the gradients with respect to the kernels and the shift, with the sites held fixed."""
         a, q, l = self.alpha(shift), bars.quad, bars.logdet
         R = self.inverse() if l else None
         shift_bar, u = -2 * q * self.sigma(shift), None
@@ -106,14 +111,7 @@ class BlocksFactor(SeveralFactor):
                 G += 0.5 * (np.outer(u[:, c], a[:, c]) + np.outer(a[:, c], u[:, c]))
             grads.append(G)
         if len(bound.kernels) == 1:
-            kernel_bar: Any = tiles.pull_gram(bound.kernels[0], bound.X, np.sum(grads, axis=0))
+            kernel_bar: AbstractKernel | Kernels = tiles.pull_gram(bound.kernels[0], bound.X, np.sum(grads, axis=0))
         else:
             kernel_bar = tuple(tiles.pull_gram(k, bound.X, G) for k, G in zip(bound.kernels, grads, strict=True))
         return Pulled(kernel_bar, shift_bar, None)
-
-    def conditional(self, bound: Any, alpha: np.ndarray, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
-        """Latent means (m, L) and covariances (m, L, L) at new inputs."""
-        kernels = [bound.kernels[c if len(bound.kernels) > 1 else 0] for c in range(self.L)]
-        Ks = [tiles.cross(k, bound.X, X) for k in kernels]
-        mean = np.stack([Ks[c].T @ alpha[:, c] for c in range(self.L)], axis=1)
-        return mean, self.covariances(Ks, [tiles.diag(k, X) for k in kernels])

@@ -1,13 +1,13 @@
-r"""Whether the numbers can be trusted: conditioning, digits, and three exact ways to the same mean.
+r"""Numerical diagnostics: conditioning, accurate digits, and alternative exact methods for the same mean.
 
-A Gaussian process is one linear system C a = y. How well it can be solved depends on the condition number κ(C), the largest
-over the smallest eigenvalue; roughly log₁₀ κ digits of a are lost. That loss is along directions that C hardly sees, so the
-mean kᵀa usually keeps far more digits than a itself; both are measured here, not bounded: a is refined once with a residual
-in longer arithmetic, and what the refinement changes is the error there was (Golub & Van Loan 2013, section 3.5.3). The
-factor's own error E = L Lᵀ − C is measured in the same way, and with it the error tr(C⁻¹E) of the log determinant.
+A Gaussian process solves one linear system C a = y. Its accuracy depends on the condition number κ(C), the ratio of the
+largest to the smallest eigenvalue; roughly log₁₀ κ digits of a are lost. The loss is along directions in which C is nearly
+zero, so the mean kᵀa is usually far more accurate than a itself. Both errors are measured here, not bounded: a is refined once
+with a residual in extended precision, and the change is the error before refinement (Golub & Van Loan 2013, section 3.5.3).
+The factor's own error E = L Lᵀ − C is measured in the same way, and with it the error tr(C⁻¹E) of the log determinant.
 
-Where longer arithmetic than the data's does not exist (``numpy.longdouble`` is double on some machines) the digits of a are
-those of a residual in the same precision, an upper bound of what is known rather than a measurement.
+If no precision beyond that of the data exists (``numpy.longdouble`` is double on some machines), the residual has the same
+precision, and the number of digits of a is an upper bound rather than a measurement.
 
 References
 ----------
@@ -24,6 +24,7 @@ from scipy import linalg
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from covary._checks import fail
+from covary._errors import Option
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
@@ -33,28 +34,28 @@ from covary.gram.dense import DenseBound, DiagonalFactor, NoiseFactor
 from covary.gram.linalg import Lapack
 from covary.kernels import tiles
 
-SMALL = 500  # rows up to which eigenvalues are found all, and exactly; beyond, the two ends by Lanczos' method
+SMALL = 500  # up to this many rows all eigenvalues are computed; beyond it only the two extremes, by Lanczos' method
 EACH = 200  # rows up to which the error of the log determinant is measured row by row
-PROBES = 8  # random vectors that measure the log determinant's error
-ROWS = 256  # rows that are in longer arithmetic at once
+PROBES = 8  # random vectors used to estimate the error of the log determinant
+ROWS = 256  # rows converted to extended precision at a time
 
-# what trust() asks for
+# thresholds of trust()
 DIGITS = 3.0  # digits of alpha
-MEAN = 1e-3  # error of the mean at the rows, as a share of the spread of the targets
-NATS = 0.01  # error of the log determinant: what learning stops at
-WIDE = 1e-8  # rounding times the spread of the pivots from which on suspicious() says so
-JITTER = 0.01  # jitter as a share of the least noise variance
+MEAN = 1e-3  # error of the mean at the rows, as a fraction of the size of the targets
+NATS = 0.01  # error of the log determinant: the tolerance of learning
+WIDE = 1e-8  # machine epsilon times the range of the pivots above which suspicious() is True
+JITTER = 0.01  # jitter as a fraction of the least noise variance
 
 
 @dataclass(frozen=True)
 class Conditioning:
-    """How well a covariance matrix can be solved with, and what that leaves of the answers.
+    """The conditioning of a covariance matrix, and the accuracy of results computed with it.
 
-    ``largest`` and ``smallest`` eigenvalue of C; ``lower`` and ``upper``, the condition numbers of the factors of C = L U (of
-    a triangular matrix the ratio of its extreme diagonal entries; L has a unit diagonal, so 1); ``jitter``, what was added to
-    the diagonal; ``noise``, the least noise variance (zero where unknown); ``residual`` of C a = y, relative; ``digits`` of a
-    that a refinement leaves unchanged; ``mean_error``, how far it moves the mean at the rows, as a share of the largest
-    target; ``logdet_error``, that of the log determinant.
+    ``largest`` and ``smallest`` eigenvalue of C; ``lower`` and ``upper``, the condition numbers of the factors of C = L U (the
+    ratio of the extreme diagonal entries of a triangular matrix; L has a unit diagonal, so 1); ``jitter``, the amount added to
+    the diagonal; ``noise``, the least noise variance (zero if unknown); ``residual``, the relative residual of C a = y;
+    ``digits``, the digits of a unchanged by a refinement; ``mean_error``, the change of the mean at the rows, as a fraction of
+    the largest target; ``logdet_error``, the error of the log determinant.
     """
 
     rows: int
@@ -71,31 +72,29 @@ class Conditioning:
 
     @property
     def condition(self) -> float:
-        """κ(C), infinite where an eigenvalue is not positive."""
+        """κ(C), infinite if an eigenvalue is not positive."""
         return self.largest / self.smallest if self.smallest > 0 else np.inf
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What speaks against the numbers, one clause each; none if they can be trusted."""
+        """Numerical problems, one clause each; empty if the results can be trusted."""
         out = []
         if not np.isfinite(self.logdet_error):
             return ("the matrix has no Cholesky factor, so there is no evidence and no error bar",)
         if self.jitter > JITTER * self.noise:
-            share = (
-                f"{self.jitter / self.noise:.1%} of the noise variance" if self.noise > 0 else "where no noise was asked for"
-            )
+            share = f"{self.jitter / self.noise:.1%} of the noise variance" if self.noise > 0 else "where the noise is zero"
             out.append(f"jitter of {self.jitter:.1e} was added, {share}")
         if self.mean_error > MEAN:
             out.append(f"rounding moves the mean by {self.mean_error:.1e} of the targets' size")
         if self.digits < DIGITS:
-            out.append(f"the weights alpha have {max(self.digits, 0.0):.0f} sound digits")
+            out.append(f"the weights alpha have {counted(round(max(self.digits, 0.0)), 'accurate digit')}")
         if self.logdet_error > NATS:
-            out.append(f"the log determinant is known to {self.logdet_error:.1e} only, so evidences cannot be compared")
+            out.append(f"the log determinant is only accurate to {self.logdet_error:.1e}, so evidences cannot be compared")
         return tuple(out)
 
 
 def conditioning(subject: Any, y: Any = None) -> Conditioning:
-    """The conditioning of a posterior's matrix, or of any symmetric matrix.
+    """Return the conditioning of a posterior's matrix, or of any symmetric matrix.
 
     Parameters
     ----------
@@ -118,7 +117,7 @@ def conditioning(subject: Any, y: Any = None) -> Conditioning:
         if target.shape[:1] != (n,):
             raise fail(
                 "gram.conditioning",
-                f"y has shape {target.shape} but the matrix has {counted(n, 'row')}",
+                Option("y") + f" has shape {target.shape} but the matrix has {counted(n, 'row')}",
                 "give one entry per row",
             )
         return _measured(C, start, target, 0.0, np.zeros(n))
@@ -131,21 +130,28 @@ def _square(C: np.ndarray) -> np.ndarray:
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
         raise fail("gram.conditioning", f"the matrix has shape {C.shape}", "give a square one")
     if not np.isfinite(C).all():
-        raise fail("gram.conditioning", "the matrix has entries that are not finite", "check what made it")
+        raise fail("gram.conditioning", "the matrix has entries that are not finite", "check how it was computed")
     return C
 
 
 def _dense(posterior: Any) -> bool:
-    return isinstance(posterior.bound, DenseBound) and isinstance(posterior.factor, NoiseFactor | DiagonalFactor)
+    return (
+        posterior.factorised
+        and isinstance(posterior.bound, DenseBound)
+        and isinstance(posterior.factor, NoiseFactor | DiagonalFactor)
+    )
 
 
 def _system(posterior: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
-    """Matrix, its factor, right-hand side, jitter and noise of a posterior."""
+    """Return the matrix of a posterior, its factor, right-hand side, jitter and noise."""
     if not _dense(posterior):
-        kind = type(posterior.bound).__name__.removesuffix("Bound")
-        raise fail("gram.conditioning", f"there is no one dense matrix behind gram={kind} here", "use gram=Dense()")
+        raise fail(
+            "gram.conditioning",
+            "the posterior with " + Option("gram", posterior.kind) + " has no single dense matrix here",
+            "use " + Option("gram", "Dense()"),
+        )
     factor, n = posterior.factor, posterior.data.rows
-    check_memory("gram.conditioning", 4 * n * n * posterior.data.dtype.itemsize, "ask with fewer rows")
+    check_memory("gram.conditioning", 4 * n * n * posterior.data.dtype.itemsize, "use fewer rows")
     if isinstance(factor, DiagonalFactor):
         C = factor._B()
         return C, factor.L, factor.root * (factor.K @ posterior.solved.shift), 0.0, np.zeros(n)
@@ -154,7 +160,7 @@ def _system(posterior: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, 
 
 
 def _noisy(posterior: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """K + S with its jitter, what is left for it to explain, and S."""
+    """Return K + S with its jitter, the residual targets, and S."""
     factor, shift = posterior.factor, posterior.solved.shift
     C, s = tiles.mirror(tiles.gram_lower(posterior.bound.kernel, posterior.data.X)), np.asarray(factor.spread)
     C.flat[:: len(C) + 1] += s + factor.jitter
@@ -192,26 +198,26 @@ def _measured(C: np.ndarray, L: np.ndarray | None, y: np.ndarray, jitter: float,
 
 
 def _wide(C: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """C v in longer arithmetic, some rows at a time."""
+    """Return C v in extended precision, computed in blocks of rows."""
     kind = np.float64 if C.dtype == np.float32 else np.longdouble
     w = v.astype(kind)
     return np.concatenate([C[i : i + ROWS].astype(kind) @ w for i in range(0, len(C), ROWS)])
 
 
 def _determinant(C: np.ndarray, L: np.ndarray, pivots: np.ndarray) -> float:
-    """The size of tr(C⁻¹E), E = L Lᵀ − C; of many rows by random signs (Hutchinson's estimate, twice its standard error)."""
+    """Return the size of tr(C⁻¹E), E = L Lᵀ − C; for many rows Hutchinson's estimate plus twice its standard error."""
     few, lower = len(C) <= EACH, np.tril(L)
     z = np.eye(len(C)) if few else np.where(np.random.default_rng(0).uniform(size=(len(C), PROBES)) < 0.5, -1.0, 1.0)
     E = np.asarray(_wide(lower, _wide(lower.T, z)) - _wide(C, z), np.float64)
     each = (z * Lapack.solve(L, np.asfortranarray(E.astype(C.dtype)))).sum(0)
-    sums = np.finfo(C.dtype).eps * 2 * float(np.abs(np.log(pivots)).sum())  # of adding up the logarithms
+    sums = np.finfo(C.dtype).eps * 2 * float(np.abs(np.log(pivots)).sum())  # rounding error of summing the logarithms
     if few:
         return float(abs(each.sum()) + sums)
     return float(abs(each.mean()) + 2 * each.std(ddof=1) / np.sqrt(PROBES) + sums)
 
 
 def _ends(C: np.ndarray, L: np.ndarray | None) -> tuple[float, float]:
-    """The smallest and the largest eigenvalue."""
+    """Return the smallest and the largest eigenvalue."""
     n = len(C)
     if n <= SMALL or L is None:
         values = np.linalg.eigvalsh(C)
@@ -224,29 +230,29 @@ def _largest(A: Any, n: int) -> float:
     start = np.random.default_rng(0).standard_normal(n)
     try:
         return float(eigsh(A, k=1, which="LM", v0=start, tol=1e-4, return_eigenvectors=False)[0])  # type: ignore[arg-type]
-    except ArpackNoConvergence:  # many eigenvalues at the end: a few powers give its size
+    except ArpackNoConvergence:  # many eigenvalues close to the extreme: a few power iterations give its size
         for _ in range(30):
             start = A @ (start / np.linalg.norm(start))
         return float(np.linalg.norm(start))
 
 
-# the mean in several ways ---------------------------------------------------------------------------------------------------
+# the mean by several methods ------------------------------------------------------------------------------------------------
 
 METHODS = ("cholesky", "lu", "svd", "inverse")
 
 
 def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float | None = None) -> np.ndarray:
-    r"""The posterior mean at new inputs, by one of the exact ways there are, to be compared where C is ill-conditioned.
+    r"""Return the posterior mean at new inputs by one of several exact methods, for comparison if C is ill-conditioned.
 
     ``"cholesky"``
-        kᵀa with a from the Cholesky factor: the library's way.
+        kᵀa with a from the Cholesky factor: the method used by the library.
     ``"lu"``
         C = L U, :math:`d_1 = L^{-1}y`, :math:`d_2 = U^{-\top}k`, mean :math:`d_2\cdot d_1`: accurate for ill-conditioned C,
-        O(n²) a point.
+        O(n²) per point.
     ``"svd"``
-        C⁻¹ = V W⁻¹ Uᵀ with 1/w set to zero below ``w_min``: what is smaller than the noise is rounding.
+        C⁻¹ = V W⁻¹ Uᵀ with 1/w set to zero for w below ``w_min``: singular values below the noise are rounding error.
     ``"inverse"``
-        An explicit inverse: small differences of huge numbers.
+        An explicit inverse, which suffers from cancellation.
 
     Parameters
     ----------
@@ -257,8 +263,8 @@ def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float
     method
         One of the above.
     w_min
-        The least singular value that counts; by default half the least noise variance, jitter included (of noise-free data:
-        rounding of the largest).
+        The smallest singular value that is used; by default half the least noise variance including jitter (for noise-free
+        data: the rounding error of the largest).
 
     References
     ----------
@@ -266,9 +272,13 @@ def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float
     """
     who = "gram.predict_by"
     if method not in METHODS:
-        raise fail(who, f"method is {method!r}", f"choose one of {', '.join(map(repr, METHODS))}")
+        raise fail(who, Option("method") + f" is {method!r}", f"choose one of {', '.join(map(repr, METHODS))}")
     if not _dense(posterior) or not isinstance(posterior.factor, NoiseFactor):
-        raise fail(who, "the posterior is not exact with a dense matrix", "use inference=Exact() and gram=Dense()")
+        raise fail(
+            who,
+            "the posterior does not come from exact inference with a dense matrix",
+            "use " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"),
+        )
     data = posterior.data
     inputs = as_inputs(X, who)
     inputs = inputs.with_x(inputs.x.astype(data.dtype))
@@ -291,7 +301,7 @@ def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float
 
 
 def suspicious(posterior: Any) -> bool:
-    """Whether a closer look is worth its O(n²): jitter was added, or the squared pivots span more than eight decades."""
+    """Return whether the O(n²) diagnostics are worthwhile: jitter was added, or squared pivots span more than eight decades."""
     if not _dense(posterior):
         return False
     pivots = np.diagonal(posterior.factor.L).astype(np.float64)
@@ -299,10 +309,10 @@ def suspicious(posterior: Any) -> bool:
 
 
 def trust(posterior: Any) -> str:
-    """One sentence on whether the numbers of a posterior can be trusted, and why not where they cannot.
+    """Describe in words whether the numbers of a posterior can be trusted, and if not, why.
 
-    They can if the inference has ended well, no jitter beyond 1 % of the noise was needed, rounding leaves the mean at the
-    rows sound to 10⁻³ of the targets and three digits of alpha, and the log determinant to 0.01.
+    They can if the inference converged, no jitter beyond 1 % of the noise was needed, and despite rounding the mean at the
+    rows is accurate to 10⁻³ of the targets, alpha to three digits and the log determinant to 0.01.
 
     Examples
     --------
@@ -314,10 +324,9 @@ def trust(posterior: Any) -> str:
     """
     ended = posterior.status in ("exact", "converged")
     if not ended:
-        return f"The numbers cannot be trusted: the inference has not settled ({posterior.status})."
+        return f"The numbers cannot be trusted: the inference has not converged ({posterior.status})."
     if not _dense(posterior):
-        kind = type(posterior.bound).__name__.removesuffix("Bound")
-        return f"Nothing speaks against the numbers, but gram={kind} has no one dense matrix to examine here."
+        return f"No numerical problems, but {posterior.kind} has no single dense matrix to examine here."
     found = conditioning(posterior)
     if found.doubts:
         size = f"condition number {found.condition:.1e}"

@@ -1,48 +1,49 @@
-r"""Which inducing inputs: random rows, cluster centres, greedy variance (pivoted Cholesky), leverage scores.
+r"""Selection of inducing inputs: random rows, cluster centres, greedy variance (pivoted Cholesky), leverage scores.
 
-Inducing inputs are good where they explain the prior: the trace of :math:`K - K_{fu}K_{uu}^{-1}K_{uf}` is the loss of the
-low-rank evidence (Titsias 2009) and, up to a factor, a bound on its error (Burt et al. 2019). The greedy rule takes the row
-with the largest rest, the pivoted incomplete Cholesky factorisation (R&W, section 8.1, algorithm 8.1); ridge leverage
-scores sample rows by how much of them only they themselves explain (Alaoui & Mahoney 2015).
+Good inducing inputs explain the prior variance: the trace of :math:`K - K_{fu}K_{uu}^{-1}K_{uf}` is the loss of the low-rank
+evidence (Titsias 2009) and, up to a factor, a bound on its error (Burt et al. 2019). The greedy rule selects the row with the
+largest remaining variance, as in the pivoted incomplete Cholesky factorisation (R&W, section 8.1); ridge
+leverage scores sample rows by the share of their variance that no other row explains (Alaoui & Mahoney 2015).
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from covary._checks import fail
+from covary._errors import Option
 from covary.data import Inputs
 from covary.gram.linalg import Lapack
 from covary.kernels import tiles
+from covary.kernels.base import AbstractKernel
 
 RULES = ("greedy", "kmeans", "leverage", "random")
-CANDIDATES = 20_000  # rows among which a rule chooses; of more, a random subset of this size
-EXPLAINED = 1e-12  # of the prior variance: what is left of a row that adds nothing
+CANDIDATES = 20_000  # most rows that a rule chooses from; larger data are subsampled at random
+EXPLAINED = 1e-12  # relative remaining variance below which a row adds nothing
 
 
-def select(rule: str, kernel: Any, X: Inputs, count: int, *, noise: Any = None, key: int = 0) -> np.ndarray:
-    """Inducing inputs (m, d) for a kernel and rows X.
+def select(
+    rule: str, kernel: AbstractKernel, X: Inputs, count: int, *, noise: float | np.ndarray | None = None, key: int = 0
+) -> np.ndarray:
+    """Select inducing inputs (m, d) for a kernel and rows X.
 
-    Rows that repeat others are taken once, so that m is at most the number of distinct rows, and all of them are the
-    exact setting.
+    Repeated rows are used only once, so m is at most the number of distinct rows; using all of these is exact.
 
     Parameters
     ----------
     rule
         ``"greedy"``, ``"kmeans"``, ``"leverage"`` or ``"random"``.
     kernel
-        What is to be explained.
+        The kernel to approximate.
     X
         The rows of the data.
     count
-        How many.
+        The number of inducing inputs.
     noise
-        The noise variance, for leverage scores; a hundredth of the prior's by default.
+        The noise variance, for leverage scores; by default a hundredth of the prior variance.
     key
-        Seed.
+        The random seed.
 
     Examples
     --------
@@ -68,19 +69,19 @@ def select(rule: str, kernel: Any, X: Inputs, count: int, *, noise: Any = None, 
         return some.x[np.sort(_leverage(kernel, some, count, noise, rng))].copy()
     if rule == "greedy":
         return some.x[greedy(kernel, some, count)].copy()
-    raise fail("gram.LowRank", f"select is {rule!r}", f"choose one of {', '.join(map(repr, RULES))}")
+    raise fail("gram.LowRank", Option("select") + f" is {rule!r}", f"choose one of {', '.join(map(repr, RULES))}")
 
 
 def distinct(x: np.ndarray) -> np.ndarray:
-    """One index of every distinct row."""
+    """Return one index for every distinct row."""
     return np.unique(x, axis=0, return_index=True)[1]
 
 
-def greedy(kernel: Any, X: Inputs, count: int) -> np.ndarray:
-    r"""Indices of the pivots of an incomplete Cholesky factorisation (R&W, section 8.1).
+def greedy(kernel: AbstractKernel, X: Inputs, count: int) -> np.ndarray:
+    r"""Return the indices of the pivots of an incomplete Cholesky factorisation (R&W, section 8.1).
 
-    The first is the row with the largest prior variance; then always the row whose variance given the chosen ones,
-    :math:`k_{ii} - \sum_j F_{ij}^2`, is largest. O(n m²); ends early where nothing is left to explain.
+    The first pivot is the row with the largest prior variance, each further one the row with the largest variance given the
+    previous pivots, :math:`k_{ii} - \sum_j F_{ij}^2`. O(n m²); stops early when no variance is left to explain.
     """
     n = X.rows
     rest = tiles.diag(kernel, X).astype(np.float64)
@@ -101,20 +102,22 @@ def greedy(kernel: Any, X: Inputs, count: int) -> np.ndarray:
     return np.array(chosen)
 
 
-def _centres(kernel: Any, X: Inputs, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Centres of clusters, found with every column scaled by its spread."""
+def _centres(kernel: AbstractKernel, X: Inputs, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return cluster centres, computed with every column scaled by its standard deviation."""
     from sklearn.cluster import MiniBatchKMeans
 
     spread = X.x.std(0)
     spread = np.where(spread > 0, spread, 1.0)
     seed = int(rng.integers(2**31 - 1))
-    options: Any = {"batch_size": max(2048, 4 * count), "n_init": 1, "max_iter": 30, "random_state": seed}
-    found = MiniBatchKMeans(count, **options).fit(X.x / spread)
+    found = MiniBatchKMeans(count, batch_size=max(2048, 4 * count), max_iter=30, random_state=seed)
+    found.set_params(n_init=1).fit(X.x / spread)
     return np.unique(found.cluster_centers_ * spread, axis=0)
 
 
-def _leverage(kernel: Any, X: Inputs, count: int, noise: Any, rng: np.random.Generator) -> np.ndarray:
-    r"""Rows drawn by approximate ridge leverage scores :math:`(k_{ii} - k_{iS}(K_{SS}+\lambda I)^{-1}k_{Si})/\lambda`.
+def _leverage(
+    kernel: AbstractKernel, X: Inputs, count: int, noise: float | np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
+    r"""Draw rows by approximate ridge leverage scores :math:`(k_{ii} - k_{iS}(K_{SS}+\lambda I)^{-1}k_{Si})/\lambda`.
 
     S is a uniform sample of twice as many rows (one round of Musco & Musco 2017), λ the noise variance.
     """

@@ -1,39 +1,45 @@
-r"""Subset of data: m rows alone, exactly (R&W, section 8.3.3), chosen at random or by the informative vector machine."""
+r"""Subset of data: exact inference on m rows (R&W, section 8.3.3), chosen at random or by the informative vector machine."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
 from covary._module import static
 from covary._precision import precision
 from covary.data import Data, Inputs
-from covary.gram.base import AbstractBound, AbstractGram
+from covary.gram.base import AbstractBound, AbstractGram, Kernels, Workspace, dense_cost, row_levels
 from covary.gram.dense import Dense
 from covary.kernels import tiles
+from covary.likelihoods.base import AbstractLikelihood
 from covary.likelihoods.gaussian import Gaussian
+from covary.model import Model
+
+if TYPE_CHECKING:
+    from covary.means.basis import Basis
 
 RULES = ("random", "entropy")
-CANDIDATES = 20_000  # rows the entropy rule chooses among; of more, a random subset of this size
+CANDIDATES = 20_000  # most rows that the entropy rule chooses from; larger data are subsampled at random
 
 
 class Subset(AbstractGram):
-    """Some of the rows, and those exactly: the verbs work with these rows alone.
+    """Exact inference on a subset of the rows; all other rows are ignored.
 
     The evidence is that of the subset (R&W, eq. 8.31).
 
     Parameters
     ----------
     rows
-        How many; all of them is the exact setting.
+        The number of rows to keep; with all rows the results are exact.
     select
-        ``"random"``, or ``"entropy"``: always the row about which its own observation would tell most (the informative
-        vector machine, R&W, eq. 8.19).
+        ``"random"``, or ``"entropy"``: repeatedly the row whose observation is most informative about its latent value (the
+        informative vector machine, R&W, eq. 8.19).
     seed
-        Of the choice, so that what is learned from and what is conditioned on are the same rows.
+        The seed of the selection, so that learning and conditioning use the same rows.
     """
 
     rows: int = static()
@@ -41,15 +47,21 @@ class Subset(AbstractGram):
     select: str = static("random")
     seed: int = static(0)
 
-    def check(self) -> None:
-        """The numbers and names make sense."""
-        if not isinstance(self.rows, int | np.integer) or self.rows < 1:
-            raise fail("gram.Subset", f"rows is {self.rows!r}", "give how many rows to keep, one or more")
-        if self.select not in RULES:
-            raise fail("gram.Subset", f"select is {self.select!r}", f"choose one of {', '.join(map(repr, RULES))}")
+    settles_first: ClassVar[bool] = True
+    whole: ClassVar[bool] = True
 
-    def prepare(self, model: Any, data: Data, *, key: int = 0) -> tuple[AbstractGram, Data]:
-        """Dense, and the rows chosen."""
+    def probe(self) -> AbstractGram:
+        return Dense()
+
+    def check(self) -> None:
+        """Raise an error for invalid settings."""
+        if not isinstance(self.rows, int | np.integer) or self.rows < 1:
+            raise fail("gram.Subset", f"rows is {self.rows!r}", "give how many rows to keep, one or more", argument="rows")
+        if self.select not in RULES:
+            raise fail("gram.Subset", Option("select") + f" is {self.select!r}", f"choose one of {', '.join(map(repr, RULES))}")
+
+    def prepare(self, model: Model, data: Data, *, key: int = 0) -> tuple[AbstractGram, Data]:
+        """Return a dense gram and the selected rows."""
         self.check()
         if self.rows >= data.rows:
             return Dense(), data
@@ -61,22 +73,35 @@ class Subset(AbstractGram):
             some = np.sort(rng.choice(data.rows, max(CANDIDATES, 2 * self.rows), replace=False))
         return Dense(), data.take(np.sort(some[informative_rows(model, data.take(some), self.rows)]))
 
+    def levels(self, rows: int, coarsest: int | None) -> tuple[int, ...]:
+        count = min(rows, self.rows)
+        return (count,) if coarsest is None else row_levels(count, coarsest)
+
+    def cost(self, rows: int) -> float:
+        return dense_cost(rows)
+
     def bind(
-        self, kernels: tuple[Any, ...], X: Inputs, basis: Any = None, workspace: dict[str, Any] | None = None
+        self, kernels: Kernels, X: Inputs, basis: Basis | None = None, workspace: Workspace | None = None
     ) -> AbstractBound:
-        raise fail("gram.Subset", "it chooses rows of the data, not of X alone", "call prepare(model, data) first")
+        raise fail(
+            "gram.Subset", "it chooses rows of the data, not of " + Option("X") + " alone", "call prepare(model, data) first"
+        )
 
 
-def informative_rows(model: Any, data: Data, count: int) -> np.ndarray:
-    r"""Rows in the order in which the informative vector machine takes them (R&W, section 8.3.3, algorithm 8.1).
+def informative_rows(model: Model, data: Data, count: int) -> np.ndarray:
+    r"""Return rows in the order in which the informative vector machine selects them (R&W, section 8.3.3, algorithm 8.1).
 
-    The score of a row is how much its own site would shrink its entropy, :math:`\tfrac12\log(v_j/v_j^{new})`: under Gaussian
+    The score of a row is the reduction of its entropy by its own site, :math:`\tfrac12\log(v_j/v_j^{new})`: under Gaussian
     noise :math:`\tfrac12\log(1+v_j/\sigma^2)` (eq. 8.19), else with the moments of :math:`p(y_j\mid f_j)N(f_j\mid\mu_j,v_j)`,
-    as in one sweep of EP. Posterior means and variances of all rows are kept up to date by a growing Cholesky factor: O(n m²).
+    as in one sweep of EP. Posterior means and variances of all rows are updated through a growing Cholesky factor: O(n m²).
     """
     likelihood, kernel = model.likelihood, model.prior.kernels[0]
     if likelihood.latents != 1 or data.y.ndim != 1:
-        raise fail("gram.Subset", "the entropy rule knows one latent function and one output only", "use select='random'")
+        raise fail(
+            "gram.Subset",
+            "the entropy rule supports only one latent function and one output",
+            "use " + Option("select", "'random'"),
+        )
     with precision(data.dtype):
         base = model.mean.evaluate(data.X)
         variance = tiles.diag(kernel, data.X).astype(np.float64)
@@ -97,9 +122,9 @@ def informative_rows(model: Any, data: Data, count: int) -> np.ndarray:
 
 
 def _sites(
-    likelihood: Any, data: Data, mean: np.ndarray, variance: np.ndarray, level: float
+    likelihood: AbstractLikelihood, data: Data, mean: np.ndarray, variance: np.ndarray, level: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For every row: the variance and place of the Gaussian that its observation amounts to, and its score."""
+    """Return the variance and the mean of every row's equivalent Gaussian observation, and the row's score."""
     if isinstance(likelihood, Gaussian):
         s = np.maximum(np.asarray(likelihood.sites(data).variance), 1e-300)
         return s, data.y, 0.5 * np.log1p(variance / s)

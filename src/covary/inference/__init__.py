@@ -1,4 +1,4 @@
-"""How the posterior is approximated: exact, Laplace, expectation propagation, variational in batches."""
+"""Inference methods: exact, Laplace's approximation, expectation propagation, and variational inference in batches."""
 
 from covary.inference.base import AbstractInference as AbstractInference
 from covary.inference.condition import condition as condition

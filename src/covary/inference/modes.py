@@ -1,94 +1,139 @@
-"""Likelihoods as the mode finder of Laplace's method sees them: one latent function, a softmax, or blocks.
+"""Views of likelihoods for the mode search of Laplace's method: one latent function, a softmax, or blocks.
 
-Each view knows the weighted log likelihood at latent values g (the prior mean taken off), its slope and curvature as sites,
-and what the determinant and the likelihood's own parameters add to the gradient of the evidence.
+Each view computes the weighted log likelihood at latent values g (prior mean subtracted), its slope and curvature as sites,
+and the contributions of the determinant and the likelihood's parameters to the gradient of the evidence.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Generic, TypeVar
 
 import jax
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
 from covary.data import Data
+from covary.gram.base import AbstractBound, AbstractFactor
+from covary.gram.several import SeveralFactor
 from covary.inference.base import centred, observations, zeros_like
+from covary.likelihoods.base import AbstractLikelihood, Slopes
+from covary.likelihoods.base import Coupled as CoupledSlopes
 from covary.likelihoods.softmax import Softmax as SoftmaxLikelihood
-from covary.sites import Blocks, Diagonal, Softmax
+from covary.model import Model
+from covary.sites import AbstractSites, Blocks, Diagonal, Softmax
 
 
-def view(model: Any, data: Data) -> Any:
-    """The view that fits the model's likelihood."""
+def view(model: Model, data: Data) -> AbstractView:
+    """Return the view for the likelihood of the model."""
     who = "inference.Laplace"
     likelihood = model.likelihood
     y, weight = observations(who, likelihood, data)
     if not likelihood.smooth:
-        raise fail(who, f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use", "use inference=EP()")
+        raise fail(
+            who,
+            f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use",
+            "use " + Option("inference", "EP()"),
+        )
     y, mean = centred(likelihood, y, model.mean.evaluate(data.X))
     if isinstance(likelihood, SoftmaxLikelihood):
         return Many(likelihood, y, mean, weight)
     return One(likelihood, y, mean, weight) if likelihood.latents == 1 else Coupled(likelihood, y, mean, weight)
 
 
-class One:
-    """A likelihood with one latent function."""
+S = TypeVar("S", bound=AbstractSites)
 
-    def __init__(self, likelihood: Any, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
-        self.likelihood, self.y, self.mean = likelihood, y, mean
-        self.weight = np.ones_like(mean) if weight is None else weight
-        self._at: tuple[Any, Any] | None = None
+
+class AbstractView(Generic[S]):
+    """The likelihood of all rows at latent values g, with the prior mean subtracted."""
+
+    likelihood: AbstractLikelihood
 
     def start(self) -> np.ndarray:
-        """Latent values to begin with: zero."""
+        """Return the initial latent values: zero."""
+        raise NotImplementedError
+
+    def log_prob(self, g: np.ndarray) -> float:
+        """Compute the weighted log likelihood."""
+        raise NotImplementedError
+
+    def sites(self, g: np.ndarray, *, signed: bool) -> tuple[np.ndarray, S]:
+        """Compute the slope, and the curvature as sites (its non-negative part unless ``signed``)."""
+        raise NotImplementedError
+
+    def unit(self, spread: float | np.ndarray, sites: S) -> float | np.ndarray:
+        """Return the unit of f when basis functions allow values beyond the spread of the prior."""
+        return spread
+
+    def curvature(self, sites: S, v: np.ndarray) -> np.ndarray:
+        """Compute W v."""
+        raise NotImplementedError
+
+    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: AbstractFactor) -> np.ndarray | None:
+        """Return the weights of a Newton step with the true curvature; None if the sites already hold it."""
+        return None
+
+    def determinant_slope(self, g: np.ndarray, factor: AbstractFactor, bound: AbstractBound) -> np.ndarray:
+        """Compute the slope of −½ log det(I + KW) over the mode."""
+        raise NotImplementedError
+
+    def pull_likelihood(self, g: np.ndarray, factor: AbstractFactor, sm: np.ndarray) -> AbstractLikelihood:
+        """Compute the gradient of the evidence over the parameters of the likelihood; ``sm`` is Σ times the slope over f̂."""
+        raise NotImplementedError
+
+
+class One(AbstractView[Diagonal]):
+    """A likelihood with one latent function."""
+
+    def __init__(self, likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
+        self.likelihood, self.y, self.mean = likelihood, y, mean
+        self.weight = np.ones_like(mean) if weight is None else weight
+        self._at: tuple[np.ndarray, Slopes] | None = None
+
+    def start(self) -> np.ndarray:
         return np.zeros_like(self.mean)
 
-    def slopes(self, g: np.ndarray) -> Any:
-        """Value and slopes at g; those of the last place asked about are kept."""
+    def slopes(self, g: np.ndarray) -> Slopes:
+        """Return value and slopes at g; those at the last g are cached."""
         if self._at is None or self._at[0] is not g:
             self._at = (g, self.likelihood.slopes(self.y, self.mean + g))
         return self._at[1]
 
     def log_prob(self, g: np.ndarray) -> float:
-        """The weighted log likelihood."""
         with np.errstate(over="ignore", invalid="ignore"):
             value = float((self.weight * self.slopes(g).log_prob).sum())
         return value if np.isfinite(value) else -np.inf
 
     def sites(self, g: np.ndarray, *, signed: bool) -> tuple[np.ndarray, Diagonal]:
-        """Slope, and curvature as sites (its non-negative part unless ``signed``)."""
         s = self.slopes(g)
         W = -self.weight * s.second
         return self.weight * s.first, Diagonal(W if signed and not self.likelihood.log_concave else np.maximum(W, 0.0))
 
-    def unit(self, spread: float, sites: Diagonal) -> float:
-        """The unit of f where basis functions let it go further than the prior: also how far an observation lets it."""
+    def unit(self, spread: float | np.ndarray, sites: Diagonal) -> float | np.ndarray:
+        """Return the unit of f with basis functions: the larger of the prior spread and a typical observation error."""
         precise = float(np.abs(sites.precision).mean())
-        return max(spread, precise**-0.5) if precise > 0 else spread
+        return max(float(spread), precise**-0.5) if precise > 0 else spread
 
     def curvature(self, sites: Diagonal, v: np.ndarray) -> np.ndarray:
-        """W v."""
         return sites.precision * v
 
-    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: Any) -> None:
-        """The sites have the true curvature already."""
-
-    def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
-        """+½ Σ_ii ∂³ log p/∂f³ (algorithm 5.1, line 8, with the corrected sign)."""
+    def determinant_slope(self, g: np.ndarray, factor: AbstractFactor, bound: AbstractBound) -> np.ndarray:
+        """Compute +½ Σ_ii ∂³ log p/∂f³ (algorithm 5.1, line 8, with the corrected sign)."""
         return 0.5 * factor.variance() * self.weight * self.slopes(g).third
 
-    def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
-        """∂/∂φ of log p − ½ log det(I + KW) at the mode, and the mode's own movement Σ∂∇/∂φ."""
+    def pull_likelihood(self, g: np.ndarray, factor: AbstractFactor, sm: np.ndarray) -> AbstractLikelihood:
+        """Compute ∂/∂φ of log p − ½ log det(I + KW) at the mode, including the change of the mode Σ∂∇/∂φ."""
         if not jax.tree_util.tree_leaves(self.likelihood):
             return self.likelihood
         w = self.weight
         return self.likelihood.pull(self.y, self.mean + g, w, w * sm, 0.5 * w * factor.variance())
 
 
-class Many:
+class Many(AbstractView[Softmax]):
     """A softmax likelihood; latent values are (n, C)."""
 
-    def __init__(self, likelihood: Any, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
+    def __init__(self, likelihood: SoftmaxLikelihood, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
+        self.softmax = likelihood
         self.likelihood, self.mean, self.given = likelihood, mean[:, None], weight
         self.weight = np.ones((len(mean), 1)) if weight is None else weight[:, None]
         self.targets = likelihood.targets(y)
@@ -103,44 +148,41 @@ class Many:
         return float((self.weight[:, 0] * each).sum())
 
     def sites(self, g: np.ndarray, *, signed: bool) -> tuple[np.ndarray, Softmax]:
-        p = self.likelihood.probability(self.mean + g)
+        p = self.softmax.probability(self.mean + g)
         return self.weight * (self.targets - p), Softmax(p, self.given)
 
     def curvature(self, sites: Softmax, v: np.ndarray) -> np.ndarray:
         p = np.asarray(sites.probability)
         return self.weight * p * (v - (p * v).sum(1, keepdims=True))
 
-    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: Any) -> None:
-        """The sites have the true curvature already."""
-
-    def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
-        """−½ ∂ tr(Σ_i W_i)/∂f_i with W_i = diag(π) − ππᵀ and Σ_i the (C, C) posterior covariance of row i."""
-        p, covariance = self.likelihood.probability(self.mean + g), factor.variance()
+    def determinant_slope(self, g: np.ndarray, factor: AbstractFactor, bound: AbstractBound) -> np.ndarray:
+        """Compute −½ ∂ tr(Σ_i W_i)/∂f_i with W_i = diag(π) − ππᵀ and Σ_i the (C, C) posterior covariance of row i."""
+        p, covariance = self.softmax.probability(self.mean + g), factor.variance()
         slope = np.einsum("ncc->nc", covariance) - 2 * np.einsum("ncd,nd->nc", covariance, p)
         return -0.5 * self.weight * p * (slope - (p * slope).sum(1, keepdims=True))
 
-    def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
+    def pull_likelihood(self, g: np.ndarray, factor: AbstractFactor, sm: np.ndarray) -> AbstractLikelihood:
         return zeros_like(self.likelihood)
 
 
-class Coupled:
-    """A likelihood with L latent functions per observation and a Fisher information (L, L): blocks.
+class Coupled(AbstractView[Blocks]):
+    """A likelihood with L latent functions per observation and (L, L) blocks of Fisher information.
 
-    The true curvature need not be positive definite (that of mean and noise never is), so steps and determinant take its
-    expectation, the Fisher information; the movement of the mode with the parameters takes the true one.
+    The true curvature may be indefinite (for mean and noise it always is), so steps and the determinant use its expectation,
+    the Fisher information; the derivative of the mode over the parameters uses the true curvature.
     """
 
-    def __init__(self, likelihood: Any, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
+    def __init__(self, likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:
         self.likelihood, self.y = likelihood, y
         self.mean = mean[:, None] * likelihood.has_mean
         self.weight = np.ones(len(mean)) if weight is None else weight
-        self._at: tuple[Any, Any] | None = None
+        self._at: tuple[np.ndarray, CoupledSlopes] | None = None
 
     def start(self) -> np.ndarray:
         return np.zeros_like(self.mean)
 
-    def at(self, g: np.ndarray) -> Any:
-        """Value, slopes and curvatures at g; those of the last place asked about are kept."""
+    def at(self, g: np.ndarray) -> CoupledSlopes:
+        """Return value, slopes and curvatures at g; those at the last g are cached."""
         if self._at is None or self._at[0] is not g:
             self._at = (g, self.likelihood.coupled(self.y, self.mean + g))
         return self._at[1]
@@ -157,20 +199,21 @@ class Coupled:
     def curvature(self, sites: Blocks, v: np.ndarray) -> np.ndarray:
         return np.einsum("nij,nj->ni", np.asarray(sites.precision), v)
 
-    def determinant_slope(self, g: np.ndarray, factor: Any, bound: Any) -> np.ndarray:
-        """What moves the mode as the determinant wants it: (I + WK)(I + HK)⁻¹ s, with s = −½ ∂ tr(Σ_i W_i)/∂f_i.
+    def determinant_slope(self, g: np.ndarray, factor: AbstractFactor, bound: AbstractBound) -> np.ndarray:
+        """Compute (I + WK)(I + HK)⁻¹ s, with s = −½ ∂ tr(Σ_i W_i)/∂f_i.
 
-        H is the true curvature at the mode, W the Fisher information in the factor: the gram's own P = (I + WK)⁻¹ then
-        gives (I + HK)⁻¹ s, the cotangent of K (R&W, eq. 5.24).
+        H is the true curvature at the mode and W the Fisher information in the factor. Multiplication by P = (I + WK)⁻¹ in
+        the gram then gives (I + HK)⁻¹ s, the cotangent of K (R&W, eq. 5.24).
         """
         f = self.mean + g
         s = self.likelihood.information_slope(f, -0.5 * self.weight[:, None, None] * factor.variance())
+        assert isinstance(factor, SeveralFactor)
         u = self.true_solve(g, s, factor)
         return u + factor.apply_W(factor.apply_K(u))
 
-    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: Any) -> np.ndarray | None:
-        """The weights (I + HK)⁻¹(Hg + ∇) of a Newton step with the true curvature, which converges quadratically."""
-        if not hasattr(factor, "K"):
+    def newton(self, g: np.ndarray, gradient: np.ndarray, factor: AbstractFactor) -> np.ndarray | None:
+        """Return the weights (I + HK)⁻¹(Hg + ∇) of a Newton step with the true curvature, which converges quadratically."""
+        if not isinstance(factor, SeveralFactor):
             return None
         H = -self.weight[:, None, None] * self.at(g).second
         try:
@@ -178,8 +221,8 @@ class Coupled:
         except np.linalg.LinAlgError:
             return None
 
-    def true_solve(self, g: np.ndarray, s: np.ndarray, factor: Any) -> np.ndarray:
-        """(I + HK)⁻¹ s with H the true curvature at g."""
+    def true_solve(self, g: np.ndarray, s: np.ndarray, factor: SeveralFactor) -> np.ndarray:
+        """Compute (I + HK)⁻¹ s with H the true curvature at g."""
         H = -self.weight[:, None, None] * self.at(g).second
         n, latents = s.shape
         A = np.eye(n * latents)
@@ -188,5 +231,5 @@ class Coupled:
                 A[i * n : (i + 1) * n, j * n : (j + 1) * n] += H[:, i, j, None] * factor.K[j]
         return np.linalg.solve(A, s.T.ravel()).reshape(latents, n).T
 
-    def pull_likelihood(self, g: np.ndarray, factor: Any, sm: np.ndarray) -> Any:
+    def pull_likelihood(self, g: np.ndarray, factor: AbstractFactor, sm: np.ndarray) -> AbstractLikelihood:
         return self.likelihood.coupled_pull(self.y, self.mean + g, self.weight, sm, -0.5 * factor.variance())

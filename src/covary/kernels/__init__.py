@@ -82,6 +82,15 @@ from covary.parameters import bounded as bounded
 from covary.parameters import fixed as fixed
 from covary.parameters import learned as learned
 
+CATALOGUE.update(  # every kernel exported here can be written as text
+    (name, value)
+    for name, value in list(globals().items())
+    if isinstance(value, type)
+    and issubclass(value, AbstractKernel)
+    and name == value.__name__
+    and value not in (AbstractKernel, Sum, Product, Scaled, Power, Function)
+)
+
 
 def __getattr__(name: str) -> _Any:
     lower = {known.lower(): known for known in CATALOGUE}

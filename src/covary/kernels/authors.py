@@ -1,20 +1,25 @@
-"""What a kernel of a user's own must do, what every kernel does with tables, and what its arguments are called elsewhere."""
+"""Checks of user-defined kernels, kernel calls with plain arrays, and the names other packages use for arguments."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jax.core import Tracer
 
 from covary._checks import CovaryError, fail
-from covary._module import without_marks
-from covary._precision import precision
-from covary.data import Inputs
+from covary._errors import Option, Text
+from covary._module import Module, without_marks
+from covary._precision import precision, traced
+from covary._types import Array, ArrayLike
+from covary.data import Inputs, Rows
 
-ELSEWHERE = {  # what the arguments of kernels are called by other packages
+if TYPE_CHECKING:
+    from covary.kernels.base import AbstractKernel
+
+ELSEWHERE: dict[str, Text] = {  # names of kernel arguments in other packages, and what to write instead
     "variance": "multiply the kernel by it, as in 2.0 * Matern52()",
     "outputscale": "multiply the kernel by it, as in 2.0 * Matern52()",
     "sigma": "multiply the kernel by the variance, as in sigma**2 * Matern52()",
@@ -22,15 +27,15 @@ ELSEWHERE = {  # what the arguments of kernels are called by other packages
     "lengthscales": "lengthscale",
     "ls": "lengthscale",
     "l": "lengthscale",
-    "length_scale_bounds": "write lengthscale=bounded(1.0, 0.1, 10.0)",
+    "length_scale_bounds": "write " + Option("lengthscale", "bounded(1.0, 0.1, 10.0)"),
     "periodicity": "period",
     "period_length": "period",
     "active_dims": "choose columns with .on(0, 2)",
-    "ARD": "give one length-scale per column, as in lengthscale=[1.0, 1.0]",
-    "ard_num_dims": "give one length-scale per column, as in lengthscale=[1.0, 1.0]",
-    "input_dim": "leave it out: the table says how many columns there are",
+    "ARD": "give one length-scale per column, as in " + Option("lengthscale", "[1.0, 1.0]"),
+    "ard_num_dims": "give one length-scale per column, as in " + Option("lengthscale", "[1.0, 1.0]"),
+    "input_dim": "leave it out: the number of columns follows from X",
 }
-ELSEWHERE_IN_CALLS = {  # ... and those of k(X, Z)
+ELSEWHERE_IN_CALLS: dict[str, Text] = {  # the same for the arguments of k(X, Z)
     "Y": "z",
     "X2": "z",
     "x2": "z",
@@ -40,27 +45,22 @@ ELSEWHERE_IN_CALLS = {  # ... and those of k(X, Z)
 }
 
 
-def traced(*trees: Any) -> bool:
-    """Whether a tracer of JAX is among these."""
-    return any(isinstance(leaf, Tracer) for leaf in jax.tree_util.tree_leaves(trees))
+def pair(X: Rows) -> Inputs:
+    """Return inputs unchanged, and wrap an array as inputs."""
+    return X if isinstance(X, Inputs) else Inputs(X)  # type: ignore[arg-type]  # an array, or a tracer
 
 
-def pair(X: Any) -> Inputs:
-    """Inputs as they are, or of an array."""
-    return X if isinstance(X, Inputs) else Inputs(X)
-
-
-def shape_words(x: Any) -> str:
-    """The shape of what a kernel was asked at."""
+def shape_words(x: ArrayLike) -> str:
+    """Describe the shape of a kernel's argument in words."""
     shape = np.shape(x)
     return "one number" if not shape else f"an array of shape {shape}"
 
 
-def of_tables(block: Any) -> Any:
-    """A ``block`` that also takes plain tables, which go the way of ``cross``."""
+def of_tables(block: Callable[..., Array]) -> Callable[..., Array]:
+    """Wrap ``block`` so that it also accepts plain arrays, which are passed to ``cross``."""
 
     @wraps(block)
-    def taken(self: Any, X: Any, Z: Any) -> Any:
+    def taken(self: AbstractKernel, X: Rows, Z: Rows) -> Array:
         if isinstance(X, Inputs) and isinstance(Z, Inputs):
             return block(self, X, Z)
         return block(self, pair(X), pair(Z)) if traced(self, X, Z) else self.cross(X, Z)
@@ -68,21 +68,23 @@ def of_tables(block: Any) -> Any:
     return taken
 
 
-def check_block(kernel: Any, X: Inputs) -> None:
-    """Refuse a ``block`` of a user's own, or one that runs a user's function, if it fails or gives another shape."""
+def check_block(kernel: AbstractKernel, X: Inputs) -> None:
+    """Raise an error if a user-defined ``block`` or function fails or returns the wrong shape."""
     few = [jax.tree_util.tree_map(lambda v, n=n: jax.ShapeDtypeStruct((n, *np.shape(v)[1:]), v.dtype), X) for n in (3, 2)]
-    do = "it is given X.x (n, d) and Z.x (m, d), and returns k between their rows in jax.numpy"
+    do = "it must take X.x (n, d) and Z.x (m, d) and return k between their rows, in jax.numpy"
     what = "block" if "function" not in vars(kernel) else "the function"
     if what != "block":
-        do = "see its documentation for what it is given and returns, in jax.numpy"
+        do = "see the documentation for its arguments and return value; use jax.numpy"
     shape = traced_shape(kernel._named(), what, do, lambda k, a, b: k.block(a, b), without_marks(kernel), *few)
     if shape != (3, 2):
-        said = f"{what} returns {'no array' if shape is None else f'shape {shape}'} for 3 rows and 2"
-        raise fail(kernel._named(), said, "return k between every row of X and every row of Z: (3, 2)")
+        found = f"{what} returns {'no array' if shape is None else f'shape {shape}'} for 3 and 2 rows"
+        raise fail(kernel._named(), found, "return k between every row of X and every row of Z, of shape (3, 2)")
 
 
-def traced_shape(who: str, what: str, do: str, call: Any, *args: Any) -> Any:
-    """The shape that code of a user's own gives under JAX, None if no array; what it raises becomes one sentence."""
+def traced_shape(
+    who: str, what: str, do: str, call: Callable[..., Array], *args: Module | Inputs | Array | jax.ShapeDtypeStruct
+) -> tuple[int, ...] | None:
+    """Return the shape that user code returns under JAX, None if it is not an array; convert exceptions to covary's errors."""
     kinds = [leaf.dtype for leaf in jax.tree_util.tree_leaves(args[1:])]
     try:
         with precision(kinds[0]):
@@ -90,15 +92,15 @@ def traced_shape(who: str, what: str, do: str, call: Any, *args: Any) -> Any:
     except CovaryError:
         raise
     except jax.errors.TracerArrayConversionError:
-        said = f"{what} uses NumPy, through which no gradient passes"
-        raise fail(who, said, "write it with jax.numpy (import jax.numpy as jnp)") from None
+        found = f"{what} uses NumPy, which JAX cannot differentiate"
+        raise fail(who, found, "write it with jax.numpy (import jax.numpy as jnp)") from None
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise fail(who, f"{what} fails ({reason[:200]})", do) from error
     return getattr(found, "shape", None)
 
 
-KERNELS = {  # what kernels are called by other packages
+KERNELS = {  # names of kernels in other packages, and what to write instead
     "WhiteKernel": "noise belongs to the estimator: GPRegressor(noise=...)",
     "White": "noise belongs to the estimator: GPRegressor(noise=...)",
     "ConstantKernel": "write a number: 2.0 * Matern52()",
@@ -116,16 +118,16 @@ KERNELS = {  # what kernels are called by other packages
     "Coregion": "write Categories(levels)",
     "Coregionalize": "write Categories(levels)",
 }
-ATTRIBUTES = {  # what is asked of kernels of other packages
+ATTRIBUTES = {  # attributes of kernels in other packages, and what to write instead
     "K": "write k(X, Z)",
     "Kdiag": "write k.diag(X)",
     "K_diag": "write k.diag(X)",
     "length_scale": "write k.lengthscale",
     "lengthscales": "write k.lengthscale",
-    "variance": "kernels carry none of their own: 2.0 * Matern52() has one",
-    "theta": "covary.parameters.parameters(k) lists the numbers",
-    "hyperparameters": "covary.parameters.parameters(k) lists the numbers",
-    "get_params": "covary.parameters.parameters(k) lists the numbers",
+    "variance": "a kernel has a variance only if it is multiplied by one, as in 2.0 * Matern52()",
+    "theta": "covary.parameters.parameters(k) lists the parameters",
+    "hyperparameters": "covary.parameters.parameters(k) lists the parameters",
+    "get_params": "covary.parameters.parameters(k) lists the parameters",
     "set_params": "write k.replace(lengthscale=2.0)",
     "plot": "write covary.plots.plot_kernel(k)",
 }

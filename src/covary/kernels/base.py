@@ -1,38 +1,45 @@
-"""What a kernel is, and the algebra that builds kernels from kernels.
+"""The base class of kernels, and sums, products and powers of kernels.
 
-A kernel is k(x, x') and nothing else: no data, no noise, no variance of its own. Authors write one method, ``block``: the
-matrix of k between the rows of two inputs, in ``jax.numpy``. Everything else is derived from it: ``gram``, ``cross`` and
-``diag`` run it by compiled tiles and return NumPy arrays; under ``jit`` or ``grad`` they run it as it is.
+A kernel is a covariance function k(x, x'), without data, noise or variance. Subclasses implement one method, ``block``: the
+matrix of k between the rows of two inputs, in ``jax.numpy``. The other methods are derived from it: ``gram``, ``cross`` and
+``diag`` evaluate it in compiled tiles and return NumPy arrays. Under ``jit`` or ``grad`` they call ``block`` directly.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any
+from functools import reduce
+from typing import Any, Self, TypeAlias
 
 import jax
 import numpy as np
 
 from covary._arguments import explained_methods
 from covary._checks import CovaryError, WrongArguments, check_object, check_positive, fail, shown
+from covary._errors import Option
 from covary._memory import check_memory
-from covary._module import STATIC, Mark, Marked, Module, child, modules, static, without_marks
-from covary._precision import precision
+from covary._module import STATIC, Mark, Marked, Module, Numbers, child, modules, static, without_marks
+from covary._precision import precision, traced
+from covary._types import Array, ArrayLike
 from covary._words import counted
-from covary.data import Inputs, as_inputs
+from covary.data import Inputs, Rows, as_inputs
 from covary.kernels import tiles
-from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, ELSEWHERE_IN_CALLS, check_block, of_tables, pair, shape_words, traced
+from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, ELSEWHERE_IN_CALLS, check_block, of_tables, pair, shape_words
 from covary.parameters import POSITIVE, plain, positive
+
+Operand: TypeAlias = "AbstractKernel | Marked | ArrayLike"
+"""Anything that a kernel can be added to or multiplied by."""
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What is known about a kernel: invariance, smoothness, the inputs it is valid on.
+    """Properties of a kernel: stationarity, smoothness and the number of input columns it is valid for.
 
-    ``stationary``: k depends on x − x' only; ``isotropic``: on |x − x'| only. ``smoothness`` is how often the process is
-    mean-square differentiable (infinity for analytic kernels, 0 for continuous but rough ones); ``max_columns`` is the
-    largest number of input columns the kernel is valid on.
+    ``stationary``: k depends on x − x' only. ``isotropic``: k depends on ‖x − x'‖ only. ``smoothness`` is the number of times
+    the process is mean-square differentiable (infinity for analytic kernels, 0 for continuous, non-differentiable ones).
+    ``max_columns`` is the largest number of input columns for which the kernel is valid.
     """
 
     stationary: bool = False
@@ -42,7 +49,7 @@ class Traits:
 
 
 def together(parts: list[Traits]) -> Traits:
-    """What holds for a sum or a product of kernels with these traits."""
+    """Return the traits of a sum or product of kernels with these traits."""
     limits = [p.max_columns for p in parts if p.max_columns is not None]
     return Traits(
         stationary=all(p.stationary for p in parts),
@@ -52,26 +59,26 @@ def together(parts: list[Traits]) -> Traits:
     )
 
 
-def number(value: Any) -> str:
-    """A number or an array as text that reads back exactly."""
+def number(value: ArrayLike) -> str:
+    """Format a number or an array as text from which it can be read back exactly."""
     array = np.asarray(value)
     return repr(array.tolist())
 
 
 def marked(module: Module, name: str) -> str:
-    """A field's value as text, inside ``fixed(...)`` or ``bounded(...)`` where it carries a mark."""
+    """Format the value of a field, inside ``fixed(...)`` or ``bounded(...)`` if it has a mark."""
     return with_mark(number(getattr(module, name)), module.mark_of(name))
 
 
 def with_mark(text: str, mark: Mark) -> str:
-    """Text inside ``fixed(...)`` or ``bounded(...)`` where there is a mark."""
+    """Wrap text in ``fixed(...)`` or ``bounded(...)`` according to a mark."""
     if mark.bounds is not None:
         text = f"bounded({text}, {mark.bounds[0]!r}, {mark.bounds[1]!r})"
     return f"fixed({text})" if mark.fixed else text
 
 
-def size(value: Any) -> float:
-    """A number that says how many there are of something; zero for what is no such number, which checks refuse later."""
+def size(value: Operand) -> float:
+    """Convert a count to a float, and anything else to zero; later checks raise an error for invalid counts."""
     try:
         return max(0.0, float(value)) if isinstance(value, int | float | np.number) else 0.0
     except OverflowError:
@@ -79,26 +86,26 @@ def size(value: Any) -> float:
 
 
 def enough_room(kernel: AbstractKernel) -> None:
-    """Refuse a kernel whose own numbers do not fit into memory."""
+    """Raise an error if the parameters that a kernel creates do not fit in memory."""
     count = type(kernel).makes(vars(kernel))
     if count > 2**17:
         who = f"kernels.{type(kernel).__name__}"
-        check_memory(who, int(min(32 * count, 2**80)), "give smaller whole numbers")
+        check_memory(who, int(min(32 * count, 2**80)), "give smaller integers")
 
 
 class _KernelClass(type):
-    """Arithmetic with a kernel's class, which lacks its brackets: ``2.0 * Matern52`` is told to write ``Matern52()``."""
+    """Metaclass that rejects arithmetic with a class: ``2.0 * Matern52`` raises an error that suggests ``Matern52()``."""
 
-    def _bare(cls, other: Any) -> Any:
+    def _bare(cls, other: Operand) -> Any:
         if isinstance(other, AbstractKernel):
-            return NotImplemented  # the kernel says so
+            return NotImplemented  # the other operand raises the error
         raise fail("kernels", f"{cls.__name__} is a class", f"write {cls.__name__}()", WrongArguments)
 
     __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = __pow__ = _bare
 
 
 class AbstractKernel(Module, metaclass=_KernelClass):
-    """A covariance function k(x, x'); a kernel of your own is a class with a ``block``, and fields for its numbers.
+    """Base class of covariance functions k(x, x'). A user-defined kernel implements ``block`` and declares its parameters.
 
     Examples
     --------
@@ -113,7 +120,7 @@ class AbstractKernel(Module, metaclass=_KernelClass):
     array([[1.      , 0.606531]])
     """
 
-    __array_ufunc__ = None  # so that numpy_number * kernel asks the kernel
+    __array_ufunc__ = None  # so that numpy_number * kernel calls the kernel's __rmul__
     _elsewhere = ELSEWHERE
     _elsewhere_in = ELSEWHERE_IN_CALLS
 
@@ -128,49 +135,51 @@ class AbstractKernel(Module, metaclass=_KernelClass):
 
     @property
     def _foreign(self) -> bool:
-        """Whether ``block`` runs code of a user's own."""
+        """Whether ``block`` is user-defined."""
         return not type(self).__module__.startswith("covary.")
 
     @property
     def traits(self) -> Traits:
-        """What is known about the kernel; nothing, unless its author says so."""
+        """Properties of the kernel, as declared by the subclass."""
         return Traits()
 
     @classmethod
-    def makes(cls, given: Mapping[str, Any]) -> float:
-        """How many numbers the kernel makes by itself from these arguments: few words of text must not ask for many."""
+    def makes(cls, given: Mapping[str, Operand]) -> float:
+        """Return how many numbers a kernel with these arguments creates, so that short text cannot create very many."""
         return 0
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
-        """k between all rows of X and all rows of Z, in jax.numpy: shape (n, m). Of plain tables, what ``cross`` gives."""
+    def block(self, X: Inputs, Z: Inputs) -> Array:
+        """Return k between all rows of X and all rows of Z, in jax.numpy: shape (n, m). For plain arrays, see ``cross``."""
         do = "write block(self, X, Z), which returns k between the rows of X.x and of Z.x in jax.numpy"
         raise fail(self._named(), "the class has no method block", do)
 
     @property
     def host(self) -> bool:
-        """Whether the kernel also knows itself in NumPy, for small problems (see :mod:`covary.kernels.host`)."""
+        """Whether the kernel also has a NumPy implementation, for small problems (see ``covary.kernels.host``)."""
         return False
 
     def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
-        """What ``block`` computes, in NumPy."""
+        """Compute ``block`` in NumPy."""
         raise NotImplementedError
 
-    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
-        """The gradient of Σ_ij G_ij k(x_i, z_j) over the parameters, in the kernel's shape, and the block, in NumPy."""
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Self, np.ndarray]:
+        """Return the gradient of Σ_ij G_ij k(x_i, z_j) over the parameters, as a kernel, and the block, both in NumPy."""
         raise NotImplementedError
 
-    def block_diag(self, X: Inputs) -> Any:
-        """k(x, x) for every row of X, in jax.numpy: shape (n,)."""
+    def block_diag(self, X: Inputs) -> Array:
+        """Return k(x, x) for every row of X, in jax.numpy: shape (n,)."""
         return jax.vmap(lambda x: self.block(*(jax.tree_util.tree_map(lambda v: v[None], x),) * 2)[0, 0])(X)
 
     def check(self, X: Inputs) -> None:
-        """Raise a sentence if the kernel's numbers do not fit these inputs."""
+        """Raise an error if the kernel's parameters do not fit these inputs."""
         who, most = self._named(), self.traits.max_columns
         if self._foreign:
             check_block(self, X)
         if most is not None and X.columns > most:
             raise fail(
-                who, f"X has {counted(X.columns, 'column')} but the kernel is defined on {most}", "choose one with .on(column)"
+                who,
+                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on {most}",
+                "choose one with .on(column)",
             )
         for f in fields(self):
             value = getattr(self, f.name)
@@ -180,13 +189,15 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             if shape not in ((), (X.columns,)):
                 size = counted(shape[0], "entry", "entries") if len(shape) == 1 else f"shape {shape}"
                 raise fail(
-                    who, f"{f.name} has {size} but X has {counted(X.columns, 'column')}", "give one number or one per column"
+                    who,
+                    f"{f.name} has {size} but " + Option("X") + f" has {counted(X.columns, 'column')}",
+                    "give one number or one per column",
                 )
             if f.metadata["set"] is POSITIVE:
                 check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
 
-    def __call__(self, x: Any, z: Any = None) -> Any:
-        """k at two points, each of shape (d,); of two tables (n, d) and (m, d) the matrix K (n, m), as :meth:`cross` has it.
+    def __call__(self, x: Rows, z: Rows | None = None) -> np.ndarray:
+        """Return k at two points of shape (d,), or the matrix K (n, m) of two arrays (n, d) and (m, d), as :meth:`cross` does.
 
         Examples
         --------
@@ -201,30 +212,32 @@ class AbstractKernel(Module, metaclass=_KernelClass):
         if len(shapes[0]) == len(shapes[1]) == 2:
             return self.gram(x) if z is None else self.cross(x, z)
         if z is None or max(map(len, shapes)) > 1:
-            what = f"it is asked at {shape_words(x)}" + ("" if z is None else f" and {shape_words(z)}")
+            what = f"it is called with {shape_words(x)}" + ("" if z is None else f" and {shape_words(z)}")
             raise fail(self._named(), what, "give two points (d,), or tables of rows (n, d) and (m, d)")
         if traced(self, x, z):
-            return self.block(Inputs(x[None]), Inputs(z[None]))[0, 0]
+            return self.block(Inputs(x[None]), Inputs(z[None]))[0, 0]  # type: ignore  # tracers
         return self.cross(np.atleast_1d(x)[None], np.atleast_1d(z)[None])[0, 0]
 
-    def _of_table(self, *tables: Any) -> AbstractKernel:
-        """The kernel with columns that it calls by name looked up in the tables it is asked at."""
+    def _of_table(self, *tables: Rows) -> AbstractKernel:
+        """Return the kernel with the names of columns replaced by their positions in these tables."""
         from covary.kernels.combine import Columns, placed
 
         by_name = any(isinstance(k, Columns) and any(isinstance(c, str) for c in k.columns) for k in modules(self))
         if not by_name:
             return self
         headers = [
-            [str(name) for name in table.columns]
+            [str(name) for name in table.columns]  # type: ignore[union-attr]  # a frame
             for table in tables
             if hasattr(table, "to_numpy") and hasattr(table, "columns")
         ]
         if headers and any(header != headers[0] for header in headers):
-            raise fail(self._named(), "X and Z have different columns", "give both the same columns, in the same order")
+            raise fail(
+                self._named(), Option("X") + " and Z have different columns", "give both the same columns, in the same order"
+            )
         return placed(self, headers[0], self._named()) if headers else self
 
-    def gram(self, X: Any) -> Any:
-        """The symmetric matrix K(X, X) of shape (n, n).
+    def gram(self, X: Rows) -> np.ndarray:
+        """Return the symmetric matrix K(X, X) of shape (n, n).
 
         Examples
         --------
@@ -234,77 +247,85 @@ class AbstractKernel(Module, metaclass=_KernelClass):
                [0.523994, 1.      ]])
         """
         if traced(self, X):
-            return self.block(pair(X), pair(X))
+            return self.block(pair(X), pair(X))  # type: ignore[return-value]  # a tracer
         inputs, k = as_inputs(X, f"{self._named()}.gram"), self._of_table(X)
         k.check(inputs)
         return tiles.mirror(tiles.gram_lower(k, inputs))
 
-    def cross(self, X: Any, Z: Any) -> Any:
-        """The matrix K(X, Z) of shape (n, m)."""
+    def cross(self, X: Rows, Z: Rows) -> np.ndarray:
+        """Return the matrix K(X, Z) of shape (n, m)."""
         if traced(self, X, Z):
-            return self.block(pair(X), pair(Z))
+            return self.block(pair(X), pair(Z))  # type: ignore[return-value]  # a tracer
         who = f"{self._named()}.cross"
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(who, f"X has {counted(left.columns, 'column')} and Z has {right.columns}", "give both the same columns")
+            raise fail(
+                who,
+                Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}",
+                "give both the same columns",
+            )
         k = self._of_table(X, Z)
         k.check(left)
         k.check(right)
         return tiles.cross(k, left, right.with_x(right.x.astype(left.x.dtype)))
 
-    def diag(self, X: Any) -> Any:
-        """The vector of k(x, x) over the rows of X, without the matrix."""
+    def diag(self, X: Rows) -> np.ndarray:
+        """Return k(x, x) for every row of X, without computing the matrix."""
         if traced(self, X):
-            return self.block_diag(pair(X))
+            return self.block_diag(pair(X))  # type: ignore[return-value]  # a tracer
         inputs, k = as_inputs(X, f"{self._named()}.diag"), self._of_table(X)
         k.check(inputs)
         return tiles.diag(k, inputs)
 
-    def input_gradient(self, X: Any, Z: Any) -> Any:
-        r"""The slope :math:`\partial k(x_i, z_j)/\partial x_i` of shape (n, m, d); also cov(∂f(x), f(z)) (R&W, section 9.4).
+    def input_gradient(self, X: Rows, Z: Rows) -> np.ndarray:
+        r"""Return :math:`\partial k(x_i, z_j)/\partial x_i` of shape (n, m, d), which is cov(∂f(x), f(z)) (R&W, section 9.4).
 
-        Defined where the process is mean-square differentiable; a rougher kernel refuses.
+        Raises an error if the process is not mean-square differentiable.
         """
         who = f"{self._named()}.input_gradient"
         if self.traits.smoothness < 1:
             raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(who, f"X has {counted(left.columns, 'column')} and Z has {right.columns}", "give both the same columns")
+            raise fail(
+                who,
+                Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}",
+                "give both the same columns",
+            )
         self.check(left)
         self.check(right)
         with precision(left.x.dtype):
             return np.asarray(_input_gradient(without_marks(self), left.x, right.x.astype(left.x.dtype)))
 
     def on(self, *columns: int | str) -> AbstractKernel:
-        """This kernel on some of the input columns: ``Matern52().on(0, 2)``, or by name in an estimator's kernel."""
+        """Return this kernel on some of the input columns: ``Matern52().on(0, 2)``, or by name in an estimator's kernel."""
         from covary.kernels.combine import Columns
 
         return Columns(self, columns=columns)
 
-    def __add__(self, other: Any) -> AbstractKernel:
+    def __add__(self, other: Operand) -> AbstractKernel:
         return Sum.of(self, as_kernel(other))
 
-    def __radd__(self, other: Any) -> AbstractKernel:
+    def __radd__(self, other: Operand) -> AbstractKernel:
         return self if isinstance(other, int) and other == 0 else Sum.of(as_kernel(other), self)  # sum() begins with 0
 
-    def __mul__(self, other: Any) -> AbstractKernel:
+    def __mul__(self, other: Operand) -> AbstractKernel:
         return Product.of(self, other) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
 
-    def __rmul__(self, other: Any) -> AbstractKernel:
+    def __rmul__(self, other: Operand) -> AbstractKernel:
         return Product.of(other, self) if isinstance(other, AbstractKernel) else Scaled.of(other, self)
 
-    def __truediv__(self, other: Any) -> AbstractKernel:
+    def __truediv__(self, other: Operand) -> AbstractKernel:
         if isinstance(other, AbstractKernel | Marked) or np.ndim(other) or isinstance(other, str | bool) or other is None:
             raise fail("kernels", f"a kernel cannot be divided by {shown(other)}", "divide it by one number")
         if not other:
             raise fail("kernels", f"a kernel cannot be divided by {shown(other)}", "divide it by a positive number")
-        return Scaled.of(1 / other, self)
+        return Scaled.of(1 / other, self)  # type: ignore[operator]  # a number
 
     def __pow__(self, exponent: float) -> AbstractKernel:
         whole = isinstance(exponent, int | np.integer | float | np.floating) and exponent == exponent // 1
         if isinstance(exponent, bool) or not whole or not 1 <= exponent <= 64:
-            raise fail("kernels", f"the power is {exponent!r}", "give a whole number from 1 to 64")
+            raise fail("kernels", f"the power is {exponent!r}", "give an integer from 1 to 64")
         return Power(self, exponent=int(exponent))
 
     def __repr__(self) -> str:
@@ -320,13 +341,13 @@ explained_methods(AbstractKernel, lambda kernel: kernel._named(), ("__call__", "
 
 
 @jax.jit
-def _input_gradient(kernel: AbstractKernel, X: Any, Z: Any) -> Any:
+def _input_gradient(kernel: AbstractKernel, X: Array, Z: Array) -> Array:
     point = jax.grad(lambda x, z: kernel.block(Inputs(x[None]), Inputs(z[None]))[0, 0])
     return jax.vmap(lambda x: jax.vmap(lambda z: point(x, z))(Z))(X)
 
 
-def as_kernel(value: Any) -> AbstractKernel:
-    """A kernel, or a number standing for the constant kernel of that variance."""
+def as_kernel(value: Operand) -> AbstractKernel:
+    """Return a kernel unchanged, and convert a number to the constant kernel of that variance."""
     if isinstance(value, AbstractKernel):
         return value
     check_object("kernels", "a term", value)
@@ -336,13 +357,13 @@ def as_kernel(value: Any) -> AbstractKernel:
 
 
 class Sum(AbstractKernel):
-    r"""The sum :math:`k_1 + k_2 + \dots` (R&W, section 4.2.4); written with ``+``."""
+    r"""Sum of kernels, :math:`k_1 + k_2 + \dots` (R&W, section 4.2.4), written with ``+``."""
 
     terms: tuple[AbstractKernel, ...] = child(transparent=True)
 
     @staticmethod
     def of(*kernels: AbstractKernel) -> Sum:
-        """Flatten nested sums (and nothing else) into one."""
+        """Flatten nested sums into one."""
         flat: list[AbstractKernel] = []
         for kernel in kernels:
             flat += kernel.terms if isinstance(kernel, Sum) else (kernel,)
@@ -350,32 +371,22 @@ class Sum(AbstractKernel):
 
     @property
     def traits(self) -> Traits:
-        parts = [t.traits for t in self.terms]
-        return together(parts)
+        return together([t.traits for t in self.terms])
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
-        total = self.terms[0].block(X, Z)
-        for term in self.terms[1:]:
-            total = total + term.block(X, Z)
-        return total
+    def block(self, X: Inputs, Z: Inputs) -> Array:
+        return reduce(operator.add, (term.block(X, Z) for term in self.terms))
 
-    def block_diag(self, X: Inputs) -> Any:
-        total = self.terms[0].block_diag(X)
-        for term in self.terms[1:]:
-            total = total + term.block_diag(X)
-        return total
+    def block_diag(self, X: Inputs) -> Array:
+        return reduce(operator.add, (term.block_diag(X) for term in self.terms))
 
     @property
     def host(self) -> bool:
         return all(term.host for term in self.terms)
 
     def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
-        total = self.terms[0].host_block(X, Z)
-        for term in self.terms[1:]:
-            total += term.host_block(X, Z)
-        return total
+        return reduce(operator.iadd, (term.host_block(X, Z) for term in self.terms))
 
-    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Self, np.ndarray]:
         parts = [term.host_pull(X, Z, G) for term in self.terms]
         return self.replace(terms=tuple(bar for bar, _ in parts)), np.sum([block for _, block in parts], axis=0)
 
@@ -388,15 +399,15 @@ class Sum(AbstractKernel):
 
 
 class Product(AbstractKernel):
-    r"""The product :math:`k_1 k_2 \cdots` (R&W, section 4.2.4); written with ``*``."""
+    r"""Product of kernels, :math:`k_1 k_2 \cdots` (R&W, section 4.2.4), written with ``*``."""
 
     factors: tuple[AbstractKernel, ...] = child(transparent=True)
 
     @staticmethod
     def of(*kernels: AbstractKernel) -> AbstractKernel:
-        """Flatten nested products into one; plain variances of the factors become one variance before it."""
+        """Flatten nested products into one. The variances of factors without marks become one variance in front."""
         flat: list[AbstractKernel] = []
-        variance: Any = None
+        variance: np.ndarray | None = None
         for kernel in kernels:
             if isinstance(kernel, Scaled) and not kernel._marks:  # type: ignore[attr-defined]
                 variance = kernel.variance if variance is None else variance * kernel.variance
@@ -407,32 +418,22 @@ class Product(AbstractKernel):
 
     @property
     def traits(self) -> Traits:
-        parts = [f.traits for f in self.factors]
-        return together(parts)
+        return together([f.traits for f in self.factors])
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
-        total = self.factors[0].block(X, Z)
-        for factor in self.factors[1:]:
-            total = total * factor.block(X, Z)
-        return total
+    def block(self, X: Inputs, Z: Inputs) -> Array:
+        return reduce(operator.mul, (factor.block(X, Z) for factor in self.factors))
 
-    def block_diag(self, X: Inputs) -> Any:
-        total = self.factors[0].block_diag(X)
-        for factor in self.factors[1:]:
-            total = total * factor.block_diag(X)
-        return total
+    def block_diag(self, X: Inputs) -> Array:
+        return reduce(operator.mul, (factor.block_diag(X) for factor in self.factors))
 
     @property
     def host(self) -> bool:
         return all(factor.host for factor in self.factors)
 
     def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
-        total = self.factors[0].host_block(X, Z)
-        for factor in self.factors[1:]:
-            total *= factor.host_block(X, Z)
-        return total
+        return reduce(operator.imul, (factor.host_block(X, Z) for factor in self.factors))
 
-    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Self, np.ndarray]:
         blocks = [factor.host_block(X, Z) for factor in self.factors]
         out = []
         for i, factor in enumerate(self.factors):
@@ -452,20 +453,20 @@ class Product(AbstractKernel):
 
 
 class Scaled(AbstractKernel):
-    r"""A kernel times a variance, :math:`\sigma^2 k`; written ``2.0 * k``."""
+    r"""Kernel multiplied by a variance, :math:`\sigma^2 k`, written ``2.0 * k``."""
 
     kernel: AbstractKernel = child(transparent=True)
     _: KW_ONLY
-    variance: Any = positive(1.0)
+    variance: Numbers = positive(1.0)
 
     @staticmethod
-    def of(variance: Any, kernel: AbstractKernel) -> Scaled:
-        """Scale a kernel; plain variances on top of each other become one."""
+    def of(variance: Operand, kernel: AbstractKernel) -> Scaled:
+        """Scale a kernel. Nested variances without marks become one."""
         if isinstance(variance, Marked):
             return Scaled(kernel, variance=variance)
         check_object("kernels", "a factor", variance)
         try:
-            value = plain(None if isinstance(variance, str) else variance)
+            value = plain(None if isinstance(variance, str | AbstractKernel) else variance)
         except (TypeError, ValueError, OverflowError, CovaryError):
             raise fail("kernels", f"a kernel cannot be combined with {variance!r}", "use kernels and numbers") from None
         if np.shape(value) != ():
@@ -478,10 +479,10 @@ class Scaled(AbstractKernel):
     def traits(self) -> Traits:
         return self.kernel.traits
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.variance * self.kernel.block(X, Z)
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return self.variance * self.kernel.block_diag(X)
 
     @property
@@ -493,7 +494,7 @@ class Scaled(AbstractKernel):
         K *= self.variance
         return K
 
-    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Self, np.ndarray]:
         bar, block = self.kernel.host_pull(X, Z, self.variance * G)
         slope = np.vdot(G, block)
         return self.replace(kernel=bar, variance=slope), self.variance * block
@@ -501,7 +502,9 @@ class Scaled(AbstractKernel):
     def check(self, X: Inputs) -> None:
         self.kernel.check(X)
         if np.shape(self.variance) != ():
-            raise fail("kernels.Scaled", f"variance has shape {np.shape(self.variance)}", "give one number")
+            raise fail(
+                "kernels.Scaled", f"variance has shape {np.shape(self.variance)}", "give one number", argument="variance"
+            )
         check_positive("kernels.Scaled", "variance", self.variance, zero=self.mark_of("variance").fixed)
 
     def __repr__(self) -> str:
@@ -511,7 +514,7 @@ class Scaled(AbstractKernel):
 
 
 class Power(AbstractKernel):
-    r"""A whole power of a kernel, :math:`k^p`; written ``k ** p``."""
+    r"""Integer power of a kernel, :math:`k^p`, written ``k ** p``."""
 
     kernel: AbstractKernel = child(transparent=True)
     _: KW_ONLY
@@ -521,10 +524,10 @@ class Power(AbstractKernel):
     def traits(self) -> Traits:
         return self.kernel.traits
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.kernel.block(X, Z) ** self.exponent
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return self.kernel.block_diag(X) ** self.exponent
 
     def check(self, X: Inputs) -> None:

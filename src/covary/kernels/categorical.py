@@ -1,7 +1,7 @@
-"""Kernels on categories: columns that hold the codes 0, 1, 2, ... of what a row is.
+"""Kernels on categories: columns that contain the codes 0, 1, 2, ... of the categories.
 
-They say how alike categories are and nothing about order or distance. Combine them with kernels on other columns:
-``Matern52().on(0) * Categories(4).on(1)`` is one function of column 0 for each of four categories, correlated.
+They describe how similar categories are, without an order or a distance. Combine them with kernels on other columns:
+``Matern52().on(0) * Categories(4).on(1)`` models four correlated functions of column 0, one for each category.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import check_finite, fail
-from covary._module import Module, static
+from covary._errors import Option, Place
+from covary._module import Module, Numbers, static
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
-from covary.kernels.base import AbstractKernel, Traits, enough_room, size
+from covary.kernels.base import AbstractKernel, Operand, Traits, enough_room, size
 from covary.kernels.structure import fold
 from covary.parameters import positive, real, unit_interval
 
 
 def _check_codes(who: str, X: Inputs, levels: int | None = None) -> None:
-    """Refuse what is no code: 0, 1, 2, ..., below the number of levels where it is known."""
+    """Raise an error if an entry is not a code: 0, 1, 2, ..., below the number of levels if it is known."""
     x = np.asarray(X.x)
     bad = (x < 0) | (x != np.floor(x)) | (x >= (np.inf if levels is None else levels))
     if bad.any():
         row, column = (int(i) for i in np.argwhere(bad)[0])
         allowed = "0, 1, 2, ..." if levels is None else f"0 to {levels - 1}"
-        raise fail(who, f"X is {x[row, column]} at row {row}, column {column}", f"give the codes {allowed} of categories")
+        raise fail(who, Option("X") + f" is {x[row, column]} " + Place(row, column), f"give the codes {allowed} of categories")
 
 
 def _whole(who: str, name: str, value: Any, least: int, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
         upper = "" if np.isinf(most) else f" and at most {most}"
-        raise fail(who, f"{name} is {value!r}", f"give a whole number of at least {least}{upper}")
+        raise fail(who, f"{name} is {value!r}", f"give an integer of at least {least}{upper}", argument=name)
 
 
 class Hamming(AbstractKernel):
@@ -49,7 +51,7 @@ class Hamming(AbstractKernel):
     Parameters
     ----------
     lengthscale
-        Positive: one number, or one per column; a large one says that a column matters little.
+        Positive: one number, or one per column. The larger it is, the less the column matters.
 
     Examples
     --------
@@ -57,7 +59,7 @@ class Hamming(AbstractKernel):
     0.367879
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
@@ -67,32 +69,32 @@ class Hamming(AbstractKernel):
         AbstractKernel.check(self, X)
         _check_codes("kernels.Hamming", X)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         weight = jnp.broadcast_to(1 / jnp.asarray(self.lengthscale), (X.columns,))
 
-        def step(total: Any, part: Any) -> Any:
+        def step(total: Array, part: tuple[Array, Array, Array]) -> Array:
             w, x, z = part
             return total + w * (x[:, None] != z[None, :])
 
         return jnp.exp(-fold(step, jnp.zeros((X.rows, Z.rows), X.x.dtype), (weight, X.x.T, Z.x.T)))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
 
 class Exchangeable(AbstractKernel):
-    r"""Categories that are all equally alike (compound symmetry).
+    r"""Kernel of equally similar categories (compound symmetry).
 
     .. math:: k(x, x') = 1 \text{ if } x = x', \quad \rho \text{ otherwise}
 
-    Group effects with an effect common to all; one input column.
+    Group effects plus an effect common to all groups. It takes one input column.
 
     Parameters
     ----------
     correlation
-        ρ, learned between 0 and 1. A negative one, down to −1/(C − 1) for C categories, can be held: ``fixed(-0.2)``.
+        ρ, learned between 0 and 1. A negative one, down to −1/(C − 1) for C categories, must be fixed: ``fixed(-0.2)``.
     levels
-        C, the number of categories, if known: codes are then checked, and a negative correlation allowed. Not learned.
+        C, the number of categories (not learned). If given, the codes are checked and a negative correlation is allowed.
 
     Examples
     --------
@@ -100,7 +102,7 @@ class Exchangeable(AbstractKernel):
     np.float64(0.3)
     """
 
-    correlation: Any = unit_interval(0.5)
+    correlation: Numbers = unit_interval(0.5)
     _: KW_ONLY
     levels: int | None = static(None)
 
@@ -117,34 +119,34 @@ class Exchangeable(AbstractKernel):
         held = self.mark_of("correlation").fixed
         lowest = -1 / (self.levels - 1) if held and self.levels is not None else 0.0
         if np.shape(self.correlation) != () or not lowest <= self.correlation <= 1:
-            below = f"{lowest:g}" if lowest < 0 else "0 (below it, hold it with fixed(...) and give levels)"
-            raise fail(who, f"correlation is {self.correlation}", f"give one number from {below} to 1")
+            below = f"{lowest:g}" if lowest < 0 else "0 (for a negative one, use fixed(...) and give levels)"
+            raise fail(who, f"correlation is {self.correlation}", f"give one number from {below} to 1", argument="correlation")
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return jnp.where(X.x[:, 0][:, None] == Z.x[:, 0][None, :], 1.0, jnp.asarray(self.correlation, X.x.dtype))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
 
 class Categories(AbstractKernel):
-    r"""Categories with a learned correlation matrix of low rank.
+    r"""Kernel of categories with a learned correlation matrix of low rank.
 
     .. math:: k(c, c') = \frac{\delta_{cc'} + l_c \cdot l_{c'}}{\sqrt{(1 + |l_c|^2)(1 + |l_{c'}|^2)}}
 
-    The matrix :math:`L L^\top + I` scaled to a diagonal of one. An intrinsic coregionalisation model has
-    :math:`L L^\top + \mathrm{diag}(v)`; its C variances are left out here, since kernels carry none, and with them the scale
-    of each row of L, so that every number means something. Rank C − 1 or less; one input column.
+    This is the matrix :math:`L L^\top + I`, scaled to a diagonal of one. An intrinsic coregionalisation model has
+    :math:`L L^\top + \mathrm{diag}(v)`. Its C variances are omitted here, since kernels have no variance, and with them the
+    scale of each row of L, so that every parameter is identifiable. The rank is C − 1 at most. It takes one input column.
 
     Parameters
     ----------
     levels
-        C, the number of categories (structure: not learned).
+        C, the number of categories (not learned).
     rank
-        How many columns L has (structure: not learned).
+        The number of columns of L (not learned).
     factor
-        L, of shape (levels, rank). One number stands for a matrix of waves of that height, the first column constant:
-        all categories equally alike to begin with, and no column zero, from where nothing could be learned.
+        L, of shape (levels, rank). One number gives a matrix of cosines of that amplitude whose first column is constant:
+        all categories start equally similar, and no column starts at zero, where its gradient would vanish.
 
     References
     ----------
@@ -161,11 +163,11 @@ class Categories(AbstractKernel):
     levels: int = static(2)
     _: KW_ONLY
     rank: int = static(1)
-    factor: Any = real(1.0)
+    factor: Numbers = real(1.0)
 
     @classmethod
-    def makes(cls, given: Mapping[str, Any]) -> float:
-        return 0 if np.ndim(given["factor"]) else size(given["levels"]) * size(given["rank"])
+    def makes(cls, given: Mapping[str, Operand]) -> float:
+        return 0 if np.ndim(given["factor"]) else size(given["levels"]) * size(given["rank"])  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         Module.__post_init__(self)
@@ -182,20 +184,24 @@ class Categories(AbstractKernel):
         who = "kernels.Categories"
         if X.columns != 1:
             raise fail(
-                who, f"X has {counted(X.columns, 'column')} but the kernel is defined on 1", "choose one with .on(column)"
+                who,
+                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1",
+                "choose one with .on(column)",
             )
         _whole(who, "levels", self.levels, 2, np.inf)
         _whole(who, "rank", self.rank, 1, self.levels)
         if np.shape(self.factor) != (self.levels, self.rank):
-            raise fail(who, f"factor has shape {np.shape(self.factor)}", f"give ({self.levels}, {self.rank})")
+            raise fail(
+                who, f"factor has shape {np.shape(self.factor)}", f"give ({self.levels}, {self.rank})", argument="factor"
+            )
         check_finite(who, "factor", np.asarray(self.factor))
         _check_codes(who, X, self.levels)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         own = 1 / (1 + (jnp.asarray(self.factor) ** 2).sum(1))
         unit = self.factor * jnp.sqrt(own)[:, None]
         x, z = (V.x[:, 0].astype(jnp.int32) for V in (X, Z))
         return unit[x] @ unit[z].T + jnp.where(x[:, None] == z[None, :], own[x][:, None], 0.0)
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)

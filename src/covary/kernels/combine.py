@@ -1,43 +1,50 @@
-"""Kernels that wrap kernels: on some of the columns, tensor products, from a plain function."""
+"""Kernels on some of the columns, tensor products, and kernels from a plain function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
 
 from covary._checks import fail, shown
+from covary._errors import Option
 from covary._module import STATIC, Module, child, static
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Product, Traits, number, with_mark
 from covary.parameters import POSITIVE, named
 
 
-def _places(columns: Any) -> tuple[int | str, ...]:
-    """Columns by number or by name."""
+def _places(columns: int | str | Iterable[int | str]) -> tuple[int | str, ...]:
+    """Convert columns given by number or by name to a tuple."""
     many = (columns,) if isinstance(columns, int | np.integer | str) else tuple(columns)
     if len(many) == 1 and isinstance(many[0], list | tuple):  # .on([0, 2])
         many = tuple(many[0])
     known = [isinstance(c, str) or (isinstance(c, int | np.integer) and not isinstance(c, bool) and c >= 0) for c in many]
     if not many or not all(known):
-        raise fail("kernels.Columns", f"columns is {columns!r}", "give numbers of columns, counted from 0, or their names")
+        raise fail(
+            "kernels.Columns",
+            f"columns is {columns!r}",
+            "give numbers of columns, counted from 0, or their names",
+            argument="columns",
+        )
     return tuple(c if isinstance(c, str) else int(c) for c in many)
 
 
 class Columns(AbstractKernel):
-    r"""A kernel on some of the input columns; written ``kernel.on(0, 2)``, or ``kernel.on("depth")`` for an estimator's table.
+    r"""Kernel on some of the input columns, written ``kernel.on(0, 2)``, or ``kernel.on("depth")`` in an estimator.
 
     Parameters
     ----------
     kernel
         The kernel.
     columns
-        Numbers of columns, counted from 0, or names, which the estimators look up in the table they are fitted to.
+        Numbers of columns, counted from 0, or names, which the estimators look up in the table passed to ``fit``.
 
     References
     ----------
@@ -65,20 +72,22 @@ class Columns(AbstractKernel):
     def check(self, X: Inputs) -> None:
         names = [c for c in self.columns if isinstance(c, str)]
         if names:
-            what = f"column {shown(names[0])} is asked for by name, and these inputs have none"
+            what = f"column {shown(names[0])} is given by name, but the inputs have no names"
             raise fail("kernels.Columns", what, "give its number, counted from 0")
         if max(self.columns) >= X.columns:
             raise fail(
                 "kernels.Columns",
-                f"column {max(self.columns)} is asked for but X has {counted(X.columns, 'column')} (0 to {X.columns - 1})",
+                f"column {max(self.columns)} is requested but "
+                + Option("X")
+                + f" has {counted(X.columns, 'column')} (0 to {X.columns - 1})",
                 "choose columns that exist",
             )
         self.kernel.check(self._inner(X))
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.kernel.block(self._inner(X), self._inner(Z))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return self.kernel.block_diag(self._inner(X))
 
     @property
@@ -88,7 +97,7 @@ class Columns(AbstractKernel):
     def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
         return self.kernel.host_block(self._inner(X), self._inner(Z))
 
-    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Self, np.ndarray]:
         bar, block = self.kernel.host_pull(self._inner(X), self._inner(Z), G)
         return self.replace(kernel=bar), block
 
@@ -97,7 +106,7 @@ class Columns(AbstractKernel):
 
 
 def placed(kernel: Any, names: Sequence[str] | None, who: str) -> Any:
-    """The kernel with its columns by number, looked up among the names of a table.
+    """Return the kernel with the names of columns replaced by their positions in a table.
 
     Examples
     --------
@@ -117,20 +126,26 @@ def placed(kernel: Any, names: Sequence[str] | None, who: str) -> Any:
 
 
 def _number(column: int | str, names: Sequence[str] | None, who: str) -> int:
-    """The number of a column."""
+    """Return the position of a column."""
     if isinstance(column, int):
         return column
     if names is None:
-        raise fail(who, f"the kernel asks for column {column!r} but X has no names", "give its number, counted from 0")
+        raise fail(
+            who,
+            f"the kernel uses column {column!r} but " + Option("X") + " has no names",
+            "give its number, counted from 0",
+        )
     if column not in names:
         near = get_close_matches(column, names, 1)
         do = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(map(repr, names))}"
-        raise fail(who, f"the kernel asks for column {column!r} but X has no such column", do)
+        raise fail(who, f"the kernel uses column {column!r} but " + Option("X") + " has no such column", do)
     return list(names).index(column)
 
 
 def tensor(*parts: tuple[AbstractKernel, Sequence[int] | int]) -> AbstractKernel:
-    r"""The tensor product :math:`k_1(x_{A}, x'_{A})\, k_2(x_{B}, x'_{B}) \cdots` over sets of columns (R&W, section 4.2.4).
+    r"""Return the tensor product :math:`k_1(x_{A}, x'_{A})\, k_2(x_{B}, x'_{B}) \cdots` over sets of columns.
+
+    See R&W, section 4.2.4.
 
     Examples
     --------
@@ -143,20 +158,20 @@ def tensor(*parts: tuple[AbstractKernel, Sequence[int] | int]) -> AbstractKernel
 
 
 class Function(AbstractKernel):
-    r"""A kernel from any plain function of two points.
+    r"""Kernel from a function of two points.
 
     ``f(x, z, **parameters)`` takes two arrays of shape (d,) and returns one number, written with ``jax.numpy``. Named
-    positive parameters are learned like any other. That f is symmetric and positive semi-definite is the author's word:
-    ``factor`` fails with a sentence where it is not.
+    positive parameters are learned like any other. The function must be symmetric and positive semi-definite; this is not
+    checked, but factorising the covariance matrix raises an error if it is not positive definite.
 
     Parameters
     ----------
     function
         The function of two points.
     parameters
-        Positive starting values by name, handed to the function by keyword.
+        Positive starting values by name, passed to the function by keyword.
     smoothness
-        How often the process is mean-square differentiable, if known.
+        The number of times the process is mean-square differentiable, if known.
 
     Examples
     --------
@@ -166,9 +181,9 @@ class Function(AbstractKernel):
     0.606531
     """
 
-    function: Callable[..., Any] = static()
+    function: Callable[..., Array] = static()
     _: KW_ONLY
-    parameters: dict[str, Any] = named(POSITIVE)
+    parameters: dict[str, np.ndarray] = named(POSITIVE)
     smoothness: float = static(0)
 
     @property
@@ -179,8 +194,8 @@ class Function(AbstractKernel):
     def traits(self) -> Traits:
         return Traits(smoothness=self.smoothness)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
-        def at(x: Any, z: Any) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
+        def at(x: Array, z: Array) -> Array:
             return self.function(x, z, **self.parameters)
 
         return jax.vmap(lambda x: jax.vmap(lambda z: at(x, z))(Z.x))(X.x)

@@ -5,20 +5,20 @@ By Bochner's theorem a stationary kernel is the Fourier transform of a positive 
 .. math:: k(x - x') = \sigma^2\,E_\omega \cos\omega\cdot(x - x')
     \approx \frac{\sigma^2}m \sum_j (\cos\omega_j x \cos\omega_j x' + \sin\omega_j x \sin\omega_j x'),
 
-with ω = 2πs drawn from the spectral density S(s) over its mass (Rahimi & Recht 2007). Sines come in pairs with cosines, so
-that φ(x)·φ(x) = k(x, x) exactly. Frequencies are a direction times a radius: directions in orthogonal blocks (Yu et al.
-2016), radii one from each of m strata, which are narrow where frequencies are high: those decide how a function varies close
-to data. All this leaves the expectation as it is.
+with ω = 2πs drawn from the spectral density S(s), normalised (Rahimi & Recht 2007). Each sine is paired with a cosine, so
+that φ(x)·φ(x) = k(x, x) exactly. A frequency is a direction times a radius. Directions are drawn in orthogonal blocks (Yu et
+al. 2016), and radii one from each of m strata. The strata are narrower at high frequencies, which determine how a function
+varies close to the data. None of this changes the expectation.
 
 ===================  =============================================================================================
-kernel               where ω comes from
+kernel               distribution of ω
 ===================  =============================================================================================
 SquaredExponential   normal, variance ℓ⁻² (R&W, section 4.2.1: S(s) below eq. 4.9)
 Matern12, 32, 52     multivariate Student t with 2ν = 1, 3, 5 degrees of freedom (R&W, eq. 4.15)
 RationalQuadratic    normal of variance τ/ℓ², τ ~ Gamma(α, mean 1): the mixture of R&W, eq. 4.20
-Periodic             harmonics jω₀ of power 2e⁻ᶻI_j(z), z = ℓ⁻² (Jacobi and Anger's series): exact
+Periodic             harmonics jω₀ of power 2e⁻ᶻI_j(z), z = ℓ⁻² (Jacobi–Anger expansion): exact
 Cosine, Constant     one frequency, 2π/p or zero: exact
-sums, products       sums of kernels put features side by side; in a product of stationary kernels frequencies add
+sums, products       features of a sum are concatenated; in a product of stationary kernels frequencies add
 Linear, Polynomial   monomials (R&W, eq. 4.24): exact
 ===================  =============================================================================================
 """
@@ -29,15 +29,16 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any
 
 import numpy as np
 from scipy import special
 
 from covary._checks import fail
+from covary._errors import Option
 from covary._memory import check_memory
+from covary._types import ArrayLike
 from covary._words import counted
-from covary.data import Inputs, as_inputs
+from covary.data import Inputs, Rows, as_inputs
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
 from covary.kernels.combine import Columns
 from covary.kernels.dot_product import Constant, Linear, Polynomial
@@ -46,15 +47,15 @@ from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuad
 
 WHO = "random_features"
 MOST_MONOMIALS, MOST_TERMS = 10_000, 64
-TAPER = 3  # the last of m strata of frequencies holds m⁻³ of the power; 4 and 6 do as well, 1 (equal strata) far worse
-NEGLIGIBLE = 1e-17  # the power of a harmonic, as a part of one, from which a periodic kernel's series is cut off
+TAPER = 3  # the last of m strata of frequencies has m⁻³ of the power; 4 and 6 are as good, 1 (equal strata) is far worse
+NEGLIGIBLE = 1e-17  # relative power of a harmonic below which a periodic kernel's series is truncated
 
 
 @dataclass(frozen=True)
 class Waves:
-    """Σ_j power_j cos(ω_j·(x − x')): a stationary kernel if ``exact``, else one draw whose expectation is the kernel.
+    """Sum Σ_j power_j cos(ω_j·(x − x')): a stationary kernel if ``exact``, else a draw whose expectation is the kernel.
 
-    ``frequencies`` has shape (m, d), in radians per unit of input; ``power`` (m,) adds up to k(x, x).
+    ``frequencies`` has shape (m, d), in radians per unit of input. ``power`` (m,) sums to k(x, x).
     """
 
     frequencies: np.ndarray
@@ -62,32 +63,32 @@ class Waves:
     exact: bool
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        """The features of every row: cosines, then sines (none for a frequency of zero)."""
+        """Return the features of every row: cosines, then sines (none for a frequency of zero)."""
         phase, moving = x @ self.frequencies.T, self.frequencies.any(1)
         size = np.sqrt(self.power)
         return np.concatenate([size * np.cos(phase), size[moving] * np.sin(phase[:, moving])], axis=1)
 
     def draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Frequencies of equal power, in random order and of random sign: one from each of ``count`` strata."""
+        """Draw frequencies of equal power, one from each of ``count`` strata, in random order and with random signs."""
         steps = np.cumsum(self.power)
         place = np.searchsorted(steps, strata(count, rng, 1)[0] * steps[-1], side="right")
         chosen = self.frequencies[rng.permutation(np.minimum(place, len(steps) - 1))]
         return chosen * rng.choice([-1.0, 1.0], size=(count, 1))
 
     def roughness(self) -> float:
-        """How fast the waves are on average; less than any other's if they are exact."""
+        """Return the average frequency of the waves, or −1 if they are exact."""
         return -1.0 if self.exact else float(self.power @ np.abs(self.frequencies).sum(1) / self.power.sum())
 
 
 @dataclass(frozen=True)
 class Monomials:
-    """Features coefficient · x₁^m₁ ⋯ x_d^m_d: ``exponents`` (N, d), ``coefficients`` (N,)."""
+    """Features coefficient · x₁^m₁ ⋯ x_d^m_d, with ``exponents`` (N, d) and ``coefficients`` (N,)."""
 
     exponents: np.ndarray
     coefficients: np.ndarray
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        """The features of every row: (rows, N)."""
+        """Return the features of every row: (rows, N)."""
         out = np.repeat(self.coefficients[:, None], len(x), axis=1)
         for k in np.flatnonzero(self.exponents.any(0)):
             powers = x[:, k] ** np.arange(self.exponents[:, k].max() + 1)[:, None]
@@ -97,13 +98,13 @@ class Monomials:
 
 @dataclass(frozen=True)
 class Part:
-    """One summand: monomials times waves (either may be missing)."""
+    """Term of a sum: monomials times waves, of which one may be missing."""
 
     monomials: Monomials | None
     waves: Waves | None
 
     def evaluate(self, x: np.ndarray) -> np.ndarray:
-        """The features of every row."""
+        """Return the features of every row."""
         factors = [factor.evaluate(x) for factor in (self.monomials, self.waves) if factor is not None]
         if len(factors) == 1:
             return factors[0]
@@ -111,17 +112,17 @@ class Part:
 
     @property
     def count(self) -> int:
-        """How many features it has."""
+        """Number of features of this part."""
         waves = 1 if self.waves is None else len(self.waves.power) + int(self.waves.frequencies.any(1).sum())
         return waves * (1 if self.monomials is None else len(self.monomials.coefficients))
 
 
 @dataclass(frozen=True)
 class Features:
-    """A feature map: called with inputs (rows, d) it gives the matrix φ of shape (rows, F), in NumPy.
+    """Feature map: called with inputs (rows, d), it returns the matrix φ of shape (rows, F), in NumPy.
 
-    ``count`` is F. If ``exact``, φ(x)·φ(x') is the kernel itself, else an unbiased estimate of it with an error of at
-    most about :math:`k(0)\\sqrt{1.8/m}` (standard deviation) from m frequencies.
+    ``count`` is F. If ``exact``, φ(x)·φ(x') equals the kernel. Otherwise it is an unbiased estimate whose standard deviation
+    is at most about :math:`k(0)\\sqrt{1.8/m}` for m frequencies.
     """
 
     parts: tuple[Part, ...]
@@ -129,30 +130,32 @@ class Features:
 
     @property
     def count(self) -> int:
-        """How many features there are."""
+        """Number of features."""
         return sum(part.count for part in self.parts)
 
     @property
     def exact(self) -> bool:
-        """Whether nothing was drawn at random."""
+        """Whether the features are exact, with no random frequencies."""
         return all(part.waves is None or part.waves.exact for part in self.parts)
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: Rows) -> np.ndarray:
         inputs = as_inputs(X, "Features")
         if inputs.columns != self.columns:
             raise fail(
-                "Features", f"X has {counted(inputs.columns, 'column')} but the features are of {self.columns}", "give as many"
+                "Features",
+                Option("X") + f" has {counted(inputs.columns, 'column')}, expected {self.columns}",
+                "give the columns the features were drawn for",
             )
-        check_memory("Features", 3 * 8 * inputs.rows * self.count, "ask for fewer rows at a time")
+        check_memory("Features", 3 * 8 * inputs.rows * self.count, "use fewer rows at a time")
         x = np.asarray(inputs.x, np.float64)
         return np.concatenate([part.evaluate(x) for part in self.parts], axis=1)
 
 
 def random_features(kernel: AbstractKernel, columns: int, count: int, *, key: int | np.random.Generator) -> Features:
-    """A feature map φ of a kernel: E φ(x)·φ(x') = k(x, x').
+    """Draw a feature map φ of a kernel with E φ(x)·φ(x') = k(x, x').
 
-    A linear model on φ with standard normal weights is an approximate Gaussian process, at O(n F²) for n rows (R&W,
-    section 2.1.2); a draw of such weights is a function drawn from the prior, known everywhere.
+    A linear model on φ with standard normal weights is an approximate Gaussian process, at a cost of O(n F²) for n rows (R&W,
+    section 2.1.2). A draw of the weights gives a function from the prior that can be evaluated at any input.
 
     Parameters
     ----------
@@ -161,8 +164,8 @@ def random_features(kernel: AbstractKernel, columns: int, count: int, *, key: in
     columns
         The number of input columns.
     count
-        How many features to spend on the summands that are drawn at random, in equal shares; summands with finitely many
-        features of their own come on top, exactly. The error falls like 1/√count.
+        The total number of features for the terms that are drawn at random, divided equally among them. Terms with finitely
+        many exact features are added to these. The error decreases as 1/√count.
     key
         A seed or a generator.
 
@@ -180,7 +183,7 @@ def random_features(kernel: AbstractKernel, columns: int, count: int, *, key: in
     """
     for name, value, least in (("columns", columns, 1), ("count", count, 2)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise fail(WHO, f"{name} is {value!r}", f"give a whole number, {least} or more")
+            raise fail(WHO, f"{name} is {value!r}", f"give an integer, {least} or more", argument=name)
     if not isinstance(kernel, AbstractKernel):
         raise fail(WHO, f"got {type(kernel).__name__} for the kernel", "give a kernel, such as Matern52()")
     kernel.check(Inputs(np.zeros((1, columns))))
@@ -204,7 +207,7 @@ def random_features(kernel: AbstractKernel, columns: int, count: int, *, key: in
 
 @dataclass(frozen=True)
 class Term:
-    """A variance times stationary kernels times kernels of the dot product."""
+    """Product of a variance, stationary kernels and kernels of the dot product."""
 
     variance: float
     stationary: tuple[AbstractKernel, ...] = ()
@@ -214,13 +217,13 @@ class Term:
         return Term(self.variance * other.variance, self.stationary + other.stationary, self.located + other.located)
 
     def spectrum(self, columns: int, count: int, rng: np.random.Generator) -> Waves | None:
-        """The spectrum of the stationary kernels' product, by at most ``count`` frequencies."""
+        """Return the spectrum of the product of the stationary kernels, with at most ``count`` frequencies."""
         if not self.stationary:
             return None
         return convolved([waves(kernel, columns, count, rng) for kernel in self.stationary], count, rng)
 
     def scaled(self, powers: Monomials | None, spectrum: Waves | None) -> Part:
-        """The features, with the variance taken up by one of the two factors."""
+        """Return the features, with the variance included in one of the two factors."""
         if spectrum is not None:
             return Part(powers, replace(spectrum, power=self.variance * spectrum.power))
         assert powers is not None
@@ -229,7 +232,7 @@ class Term:
 
 @singledispatch
 def terms(kernel: AbstractKernel) -> list[Term]:
-    """The kernel as a sum of products; sums inside a stationary product stay closed."""
+    """Expand a kernel into a sum of products. Sums inside a stationary product are not expanded."""
     if kernel.traits.stationary:
         return [Term(1.0, (kernel,))]
     raise _unknown(kernel)
@@ -241,7 +244,7 @@ def _unknown(kernel: AbstractKernel) -> Exception:
 
 def _opened(factors: list[list[Term]]) -> list[Term]:
     if math.prod(len(factor) for factor in factors) > MOST_TERMS:
-        raise fail(WHO, f"the product opens into more than {MOST_TERMS} terms", "write the kernel with fewer sums inside it")
+        raise fail(WHO, f"the product expands to more than {MOST_TERMS} terms", "write the kernel with fewer sums inside it")
     return [math.prod(chosen, start=Term(1.0)) for chosen in itertools.product(*factors)]
 
 
@@ -283,7 +286,7 @@ def _(kernel: AbstractKernel) -> list[Term]:
 
 
 def product_of(factors: list[Monomials]) -> Monomials | None:
-    """All products of the monomials of several kernels; None if there are none."""
+    """Return all products of the monomials of several kernels, or None if there are no kernels."""
     if not factors:
         return None
     _few(math.prod(len(factor.coefficients) for factor in factors))
@@ -302,7 +305,7 @@ def _few(number: int) -> None:
 
 @singledispatch
 def monomials(kernel: AbstractKernel, columns: int) -> Monomials:
-    """The features of a kernel of the dot product."""
+    """Return the features of a kernel of the dot product."""
     raise _unknown(kernel)
 
 
@@ -335,9 +338,9 @@ def _(kernel: Columns, columns: int) -> Monomials:
 
 
 def strata(count: int, rng: np.random.Generator, taper: int = TAPER) -> tuple[np.ndarray, np.ndarray]:
-    """One uniform number from each of ``count`` parts of (0, 1), falling, and how long the parts are.
+    """Draw one uniform number from each of ``count`` intervals of (0, 1), in decreasing order, and return their lengths too.
 
-    They begin at (1 − i/count)^taper: equal for a taper of one, else ever shorter towards zero.
+    The intervals end at (1 − i/count)^taper. They are equal for a taper of one, else shorter towards zero.
     """
     edges = np.linspace(1, 0, count + 1) ** taper
     length = edges[:-1] - edges[1:]
@@ -345,14 +348,14 @@ def strata(count: int, rng: np.random.Generator, taper: int = TAPER) -> tuple[np
 
 
 def directions(columns: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Uniform directions, up to sign, as many at a time at right angles as there are columns (Yu et al. 2016)."""
+    """Draw uniform directions, up to sign, in orthogonal blocks of as many as there are columns (Yu et al. 2016)."""
     many = min(columns, count)
     frames = np.linalg.qr(rng.standard_normal((-(-count // many), columns, many)))[0]
     return frames.transpose(0, 2, 1).reshape(-1, columns)[:count]
 
 
 def convolved(parts: list[Waves], count: int, rng: np.random.Generator) -> Waves:
-    """The spectrum of a product of kernels: frequencies add (R&W, section 4.2.4), all pairs of them if they are few."""
+    """Return the spectrum of a product: sums of frequencies (R&W, section 4.2.4), over all pairs if there are few."""
     if len(parts) == 1:
         return parts[0]
     if all(p.exact for p in parts) and 2 ** (len(parts) - 1) * math.prod(len(p.power) for p in parts) <= count:
@@ -363,7 +366,7 @@ def convolved(parts: list[Waves], count: int, rng: np.random.Generator) -> Waves
             both = np.concatenate([a + b, a - b]).reshape(-1, a.shape[2])  # cos a cos b = (cos(a + b) + cos(a − b))/2
             out = Waves(both, np.concatenate([power, power]), True)
         return out
-    order = sorted(parts, key=Waves.roughness)  # the roughest kernel keeps its strata, the others are drawn to go with it
+    order = sorted(parts, key=Waves.roughness)  # the roughest kernel keeps its strata, the others are drawn to match
     out = _at_most(order[-1], count, rng, always=order[-1].exact)
     for other in order[:-1]:
         out = Waves(out.frequencies + other.draw(count, rng), float(other.power.sum()) * out.power, False)
@@ -371,31 +374,31 @@ def convolved(parts: list[Waves], count: int, rng: np.random.Generator) -> Waves
 
 
 def _at_most(spectrum: Waves, count: int, rng: np.random.Generator, *, always: bool = False) -> Waves:
-    """The spectrum itself, or a draw of ``count`` frequencies if it has more."""
+    """Return the spectrum unchanged, or a draw of ``count`` frequencies if it has more."""
     if len(spectrum.power) <= count and not always:
         return spectrum
     return Waves(spectrum.draw(count, rng), np.full(count, spectrum.power.sum() / count), False)
 
 
-def isotropic(radius: np.ndarray, power: np.ndarray, lengthscale: Any, columns: int, rng: np.random.Generator) -> Waves:
-    """Waves of the given radii in random directions."""
+def isotropic(radius: np.ndarray, power: np.ndarray, lengthscale: ArrayLike, columns: int, rng: np.random.Generator) -> Waves:
+    """Return waves with the given radii and random directions."""
     frequencies = radius[:, None] * directions(columns, len(radius), rng) / _each(lengthscale, columns)
     return Waves(frequencies, power, False)
 
 
-def _each(value: Any, columns: int) -> np.ndarray:
+def _each(value: ArrayLike, columns: int) -> np.ndarray:
     return np.broadcast_to(np.asarray(value, np.float64), (columns,))
 
 
 @singledispatch
 def waves(kernel: AbstractKernel, columns: int, count: int, rng: np.random.Generator) -> Waves:
-    """The spectrum of a stationary kernel by at most ``count`` frequencies; register one's own kernel here."""
+    """Return the spectrum of a stationary kernel with at most ``count`` frequencies. User-defined kernels register here."""
     raise _unknown(kernel)
 
 
 @waves.register
 def _(kernel: SquaredExponential, columns: int, count: int, rng: np.random.Generator) -> Waves:
-    """A normal vector's squared length is χ² with d degrees of freedom."""
+    """The squared length of a normal vector is χ² with d degrees of freedom."""
     tail, power = strata(count, rng)
     return isotropic(np.sqrt(2 * special.gammainccinv(columns / 2, tail)), power, kernel.lengthscale, columns, rng)
 
@@ -403,8 +406,8 @@ def _(kernel: SquaredExponential, columns: int, count: int, rng: np.random.Gener
 @waves.register(Matern12)
 @waves.register(Matern32)
 @waves.register(Matern52)
-def _(kernel: Any, columns: int, count: int, rng: np.random.Generator) -> Waves:
-    """Eq. 4.15: (1 + |ω|²/2ν)^(−ν − d/2), Student's t; 1/(1 + |ω|²/2ν) then is a Beta(ν, d/2) number."""
+def _(kernel: AbstractKernel, columns: int, count: int, rng: np.random.Generator) -> Waves:
+    """Eq. 4.15: (1 + |ω|²/2ν)^(−ν − d/2), a Student t density, so that 1/(1 + |ω|²/2ν) has a Beta(ν, d/2) distribution."""
     nu = {Matern12: 0.5, Matern32: 1.5, Matern52: 2.5}[type(kernel)]
     tail, power = strata(count, rng)
     beta = special.betaincinv(nu, columns / 2, tail)
@@ -454,7 +457,7 @@ def _(kernel: Scaled, columns: int, count: int, rng: np.random.Generator) -> Wav
 
 @waves.register
 def _(kernel: Sum, columns: int, count: int, rng: np.random.Generator) -> Waves:
-    """A mixture (this is a sum inside a product; others are opened): every summand's share of the power is kept."""
+    """A mixture in proportion to the power of the terms. (This is a sum inside a product; other sums are expanded.)"""
     parts = [waves(term, columns, count, rng) for term in kernel.terms]
     both = Waves(
         np.concatenate([p.frequencies for p in parts]),

@@ -1,6 +1,6 @@
-"""Further functions of the distance: γ-exponential, mixtures of scales, compact support, damped oscillation.
+"""Further isotropic kernels: γ-exponential, mixtures of scales, compact support and damped oscillations.
 
-Like those of :mod:`covary.kernels.stationary` they are normalised, k(0) = 1, and take one length-scale or one per column.
+Like those of :mod:`covary.kernels.stationary`, they are normalised to k(0) = 1 and take one length-scale or one per column.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, replace
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,18 +16,19 @@ from scipy.fft import dct
 from scipy.special import roots_jacobi
 
 from covary._checks import check_positive, fail
-from covary._module import static
+from covary._module import Numbers, static
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import rounding_floor, scaled_square
 from covary.kernels.matern import MOST_ORDER, check_one_number
 from covary.kernels.series import horner
-from covary.kernels.stationary import AbstractStationary, root
+from covary.kernels.stationary import UNTYPED, AbstractStationary, root
 from covary.parameters import positive
 
 HIGHEST_GAMMA = 2.0
-PIECES = {  # eq. 4.21: the polynomials in r, constant first, over their first coefficient
+PIECES = {  # eq. 4.21: the polynomials in r, constant first, divided by their constant coefficient
     0: lambda j: (1.0,),
     1: lambda j: (1.0, j + 1),
     2: lambda j: (1.0, j + 2, (j * j + 4 * j + 3) / 3),
@@ -37,14 +37,14 @@ PIECES = {  # eq. 4.21: the polynomials in r, constant first, over their first c
 
 
 @jax.custom_jvp
-def _gamma_exponential(s: Any, floor: Any, gamma: Any) -> Any:
+def _gamma_exponential(s: Array, floor: Array, gamma: Array) -> Array:
     apart = s > 0
     log = jnp.log(jnp.where(apart, s, 1.0))
-    return jnp.where(apart, jnp.exp(-jnp.exp(gamma / 2 * log)), 1.0)  # XLA's own power takes three times as long
+    return jnp.where(apart, jnp.exp(-jnp.exp(gamma / 2 * log)), 1.0)  # XLA's power function takes three times as long
 
 
 @_gamma_exponential.defjvp
-def _gamma_exponential_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _gamma_exponential_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s, floor, gamma), (ds, _, dgamma) = primals, tangents
     apart = s > 0
     log = jnp.log(jnp.where(apart, s, 1.0))
@@ -55,19 +55,19 @@ def _gamma_exponential_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 class GammaExponential(AbstractStationary):
-    r"""γ-exponential kernel: from the Ornstein–Uhlenbeck process (γ = 1) to smooth functions (γ = 2) and to rougher ones.
+    r"""γ-exponential kernel, which includes the Ornstein–Uhlenbeck process (γ = 1) and the squared exponential (γ = 2).
 
     .. math:: k(x, x') = e^{-r^\gamma}, \qquad 0 < \gamma \le 2
 
-    Not mean-square differentiable unless γ = 2, where it is a squared exponential of length-scale :math:`\ell/\sqrt2`:
-    :class:`Matern` is the family for the smoothness in between.
+    The process is not mean-square differentiable unless γ = 2, where the kernel is a squared exponential of length-scale
+    :math:`\ell/\sqrt2`. For intermediate smoothness use :class:`Matern`.
 
     Parameters
     ----------
     lengthscale
         Positive: one number, or one per input column.
     gamma
-        Between 0 and 2, and kept there while learning.
+        A number between 0 and 2, kept in this interval while learning.
 
     References
     ----------
@@ -79,9 +79,9 @@ class GammaExponential(AbstractStationary):
     0.702189
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
     _: KW_ONLY
-    gamma: Any = positive(1.0)
+    gamma: Numbers = positive(1.0)
 
     def __post_init__(self) -> None:
         AbstractStationary.__post_init__(self)
@@ -99,29 +99,32 @@ class GammaExponential(AbstractStationary):
         AbstractKernel.check(self, X)
         check_one_number("kernels.GammaExponential", "gamma", self.gamma)
         if self.gamma > HIGHEST_GAMMA:
-            raise fail("kernels.GammaExponential", f"gamma is {self.gamma}", "give a number above 0 and at most 2")
+            raise fail(
+                "kernels.GammaExponential", f"gamma is {self.gamma}", "give a number above 0 and at most 2", argument="gamma"
+            )
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         s = scaled_square(X.x, Z.x, self.lengthscale)
         return _gamma_exponential(s, rounding_floor(X.x, Z.x, self.lengthscale), jnp.asarray(self.gamma, s.dtype))
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         return _gamma_exponential(s, jnp.zeros_like(s), jnp.asarray(self.gamma, s.dtype))
 
 
 class SquaredExponentialMixture(AbstractKernel):
-    r"""Mixture of squared exponentials over length-scales: every isotropic kernel valid in any number of columns is one.
+    r"""Mixture of squared exponentials over length-scales.
 
     .. math:: k(x, x') = \sum_q p_q\, e^{-|x - x'|^2/2\ell_q^2}, \qquad p_q = w_q \big/ \textstyle\sum_j w_j
 
-    A few scales at once in one process; :class:`RationalQuadratic` is the mixture over a gamma density.
+    For processes with a few length-scales. Every isotropic kernel that is valid for any number of columns is such a mixture,
+    possibly an infinite one; :class:`RationalQuadratic` is the mixture over a gamma density.
 
     Parameters
     ----------
     lengthscales
         Positive: one number per component (Q,), or one per component and column (Q, d).
     weights
-        Positive: one number per component (Q,). Only their ratios matter; the variance is a factor in front.
+        Positive: one number per component (Q,). Only their ratios matter. Multiply the kernel by a variance to scale it.
 
     References
     ----------
@@ -133,9 +136,9 @@ class SquaredExponentialMixture(AbstractKernel):
     0.695706
     """
 
-    lengthscales: Any = positive((0.5, 2.0))
+    lengthscales: Numbers = positive((0.5, 2.0))
     _: KW_ONLY
-    weights: Any = positive((1.0, 1.0))
+    weights: Numbers = positive((1.0, 1.0))
 
     @property
     def traits(self) -> Traits:
@@ -144,36 +147,38 @@ class SquaredExponentialMixture(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who, count, shape = "kernels.SquaredExponentialMixture", np.shape(self.weights), np.shape(self.lengthscales)
         if len(count) != 1 or not count[0]:
-            raise fail(who, f"weights has shape {count}", "give one number per component")
+            raise fail(who, f"weights has shape {count}", "give one number per component", argument="weights")
         if shape not in (count, (*count, X.columns)):
-            need = f"one per weight ({count[0]}), or a table of {counted(count[0], 'row')} and {counted(X.columns, 'column')}"
-            raise fail(who, f"lengthscales has shape {shape}", f"give {need}")
+            need = f"one per weight ({count[0]}), or an array of {counted(count[0], 'row')} and {counted(X.columns, 'column')}"
+            raise fail(who, f"lengthscales has shape {shape}", f"give {need}", argument="lengthscales")
         check_positive(who, "lengthscales", self.lengthscales)
         check_positive(who, "weights", self.weights)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         share = self.weights / jnp.sum(self.weights)
         ell, total = jnp.asarray(self.lengthscales), 0.0
         common = scaled_square(X.x, Z.x, 1.0) if ell.ndim == 1 else None
         for q in range(len(ell)):
             s = scaled_square(X.x, Z.x, ell[q]) if common is None else common / ell[q] ** 2
             total = total + share[q] * jnp.exp(-0.5 * s)
-        return total
+        return total  # type: ignore[return-value]
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _compact(power: int, coefficients: tuple[float, ...], s: Any, floor: Any) -> Any:
+@partial(UNTYPED, nondiff_argnums=(0, 1))
+def _compact(power: int, coefficients: tuple[float, ...], s: Array, floor: Array) -> Array:
     """(1 − r)₊^power times a polynomial in r = √s."""
     r = root(s)
     return jnp.maximum(1 - r, 0.0) ** power * horner(coefficients, r)
 
 
 @_compact.defjvp
-def _compact_jvp(power: int, coefficients: tuple[float, ...], primals: Any, tangents: Any) -> tuple[Any, Any]:
-    """d/ds = (d/dr)/2r; what stands in brackets, (1 − r)p' − power·p, has no constant term where the process is smooth."""
+def _compact_jvp(
+    power: int, coefficients: tuple[float, ...], primals: tuple[Array, ...], tangents: tuple[Array, ...]
+) -> tuple[Array, Array]:
+    """d/ds = (d/dr)/2r; the bracket (1 − r)p' − power·p has no constant term if the process is differentiable."""
     (s, floor), (ds, _) = primals, tangents
     p = np.polynomial.Polynomial(coefficients)
     bracket = (np.polynomial.Polynomial([1.0, -1.0]) * p.deriv() - power * p).coef / 2  # type: ignore[operator]
@@ -186,21 +191,21 @@ def _compact_jvp(power: int, coefficients: tuple[float, ...], primals: Any, tang
 
 
 class PiecewisePolynomial(AbstractStationary):
-    r"""Piecewise polynomial kernel: exactly zero from r = 1 on, so that gram matrices are sparse.
+    r"""Piecewise polynomial kernel of compact support: zero for r ≥ 1, so that gram matrices are sparse.
 
     .. math:: k(x, x') = (1 - r)_+^{j+q}\, p_q(r), \qquad j = \lfloor D/2 \rfloor + q + 1
 
-    with :math:`p_0 = 1`, :math:`p_1 = (j + 1) r + 1` and so on (eq. 4.21); q times mean-square differentiable. The exponent
-    grows with the number D of columns: a function of this form is a covariance in D columns or fewer only.
+    with :math:`p_0 = 1`, :math:`p_1 = (j + 1) r + 1` and so on (eq. 4.21). The process is q times mean-square differentiable.
+    The exponent increases with the number D of columns, because the kernel is valid for at most D columns.
 
     Parameters
     ----------
     degree
-        The whole number q, 0 to 3.
+        The integer q, from 0 to 3 (not learned).
     lengthscale
-        Positive, where the support ends: one number, or one per input column.
+        Positive: the distance at which the support ends, one number, or one per input column.
     columns
-        D, the largest number of columns the kernel is to be valid on; that of the inputs if not given.
+        D, the largest number of columns for which the kernel must be valid; by default the number of input columns.
 
     References
     ----------
@@ -214,7 +219,7 @@ class PiecewisePolynomial(AbstractStationary):
 
     degree: int = static(2)
     _: KW_ONLY
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
     columns: int | None = static(None)
 
     @property
@@ -224,20 +229,20 @@ class PiecewisePolynomial(AbstractStationary):
     def check(self, X: Inputs) -> None:
         who = "kernels.PiecewisePolynomial"
         if isinstance(self.degree, bool) or self.degree not in PIECES:
-            raise fail(who, f"degree is {self.degree!r}", "give 0, 1, 2 or 3")
+            raise fail(who, f"degree is {self.degree!r}", "give 0, 1, 2 or 3", argument="degree")
         if self.columns is not None and (not isinstance(self.columns, int) or self.columns < 1):
-            raise fail(who, f"columns is {self.columns!r}", "give a whole number, 1 or more")
+            raise fail(who, f"columns is {self.columns!r}", "give an integer, 1 or more", argument="columns")
         AbstractKernel.check(self, X)
 
     def _shape(self, columns: int) -> tuple[int, tuple[float, ...]]:
         j = (self.columns or columns) // 2 + self.degree + 1
         return j + self.degree, tuple(float(c) for c in PIECES[self.degree](j))
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         s, floor = (f(X.x, Z.x, self.lengthscale) for f in (scaled_square, rounding_floor))
         return _compact(*self._shape(X.columns), s, floor)
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         return _compact(*self._shape(1), s, jnp.zeros_like(s))
 
     def __repr__(self) -> str:
@@ -247,18 +252,19 @@ class PiecewisePolynomial(AbstractStationary):
 
 @lru_cache
 def _bessel_pieces(order: float) -> tuple[float, np.ndarray, np.ndarray]:
-    r"""Where the two expansions of :math:`\Gamma(\nu+1) (2/z)^\nu J_\nu(z)` meet, and their coefficients.
+    r"""Return the point z at which two expansions of :math:`\Gamma(\nu+1) (2/z)^\nu J_\nu(z)` meet, and their coefficients.
 
-    Below z: Chebyshev in z² over [0, z²], from Poisson's integral
-    :math:`\propto \int_{-1}^1 (1 - t^2)^{\nu-1/2} \cos zt\,dt` by Gauss and Jacobi's rule. Above: Hankel's expansion in
+    Below z it is a Chebyshev series in z² over [0, z²], from Poisson's integral
+    :math:`\propto \int_{-1}^1 (1 - t^2)^{\nu-1/2} \cos zt\,dt` by Gauss–Jacobi quadrature. Above z it is Hankel's expansion in
     1/z (Abramowitz & Stegun 9.1.20, 9.2.5).
     """
+    end, size, hankel, best = 20, np.ones(1), np.ones(1), 0
     for end in range(25, 500, 5):
         k = np.arange(1, end)
         hankel = np.cumprod([1.0, *((4 * order**2 - (2 * k - 1) ** 2) / (8 * k * end))])
         height = math.exp(min(math.lgamma(order + 1) + (order + 0.5) * math.log(2 / end), 0.0))
         size = height * np.abs(hankel)
-        best = int(np.argmin(size))  # an asymptotic series: its terms fall, then rise
+        best = int(np.argmin(size))  # an asymptotic series: its terms decrease, then increase
         if size[best] < 1e-16 and np.finfo(float).eps * size.max() < 1e-16:
             break
     needed = int(np.flatnonzero(size[:best] > 1e-17)[-1]) + 1
@@ -271,8 +277,8 @@ def _bessel_pieces(order: float) -> tuple[float, np.ndarray, np.ndarray]:
     return float(end), series[: np.flatnonzero(np.abs(series) > 5e-16)[-1] + 1], hankel[:needed]
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _bessel(order: float, s: Any) -> Any:
+@partial(UNTYPED, nondiff_argnums=(0,))
+def _bessel(order: float, s: Array) -> Array:
     end, series, hankel = _bessel_pieces(order)
     near = s < end**2
     y = 2 * jnp.where(near, s, 0.0) / end**2 - 1
@@ -292,7 +298,7 @@ def _bessel(order: float, s: Any) -> Any:
 
 
 @_bessel.defjvp
-def _bessel_jvp(order: float, primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _bessel_jvp(order: float, primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s,), (ds,) = primals, tangents
     return _bessel(order, s), -_bessel(order + 1, s) / (4 * (order + 1)) * ds
 
@@ -302,15 +308,15 @@ class Bessel(AbstractStationary):
 
     .. math:: k(x, x') = \Gamma(\nu + 1) \Bigl(\frac2r\Bigr)^\nu J_\nu(r)
 
-    Frequencies end sharply at 1/2πℓ cycles per unit: band-limited functions. Order 1/2 is sin r/r. For the undamped
-    wave in one column, order −1/2, take :class:`Cosine`.
+    Functions are band-limited: there is no power above 1/2πℓ cycles per unit. Order 1/2 is sin r/r. For the undamped wave in
+    one column, which would be order −1/2, use :class:`Cosine`.
 
     Parameters
     ----------
     lengthscale
-        Positive, 1/α in the book: one number, or one per input column.
+        Positive, 1/α in the reference: one number, or one per input column.
     order
-        ν, from 0 to 50, held fixed; the kernel is valid on 2ν + 2 columns at most.
+        ν, from 0 to 50 (not learned). The kernel is valid for at most 2ν + 2 columns.
 
     References
     ----------
@@ -323,7 +329,7 @@ class Bessel(AbstractStationary):
     0.958851
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
     _: KW_ONLY
     order: float = static(0.5, convert=float)
 
@@ -334,8 +340,8 @@ class Bessel(AbstractStationary):
 
     def check(self, X: Inputs) -> None:
         if not 0 <= self.order <= MOST_ORDER:
-            raise fail("kernels.Bessel", f"order is {self.order}", f"give a number from 0 to {MOST_ORDER}")
+            raise fail("kernels.Bessel", f"order is {self.order}", f"give a number from 0 to {MOST_ORDER}", argument="order")
         AbstractKernel.check(self, X)
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         return _bessel(self.order, s)

@@ -1,16 +1,17 @@
-"""A full metric in place of length-scales: factor-analysis distances, linear dimensionality reduction."""
+"""A full metric instead of length-scales: factor-analysis distances and linear dimensionality reduction."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import check_finite, check_positive, fail
-from covary._module import Mark, child
+from covary._errors import Option
+from covary._module import Mark, Numbers, child
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits, marked
@@ -22,21 +23,21 @@ WHO = "kernels.FactorMetric"
 
 
 class FactorMetric(AbstractKernel):
-    r"""Any isotropic kernel on the factor-analysis distance.
+    r"""Isotropic kernel on the factor-analysis distance.
 
     .. math:: r^2 = (x - x')^\top M (x - x'), \qquad M = \Lambda\Lambda^\top + \mathrm{diag}(\ell)^{-2}
 
-    Functions that vary fast along a few directions which are not those of the axes: the columns of Λ. Computed as the
-    kernel's own distance between the points :math:`(x/\ell, \Lambda^\top x)`.
+    For functions that vary fast along a few directions, the columns of Λ, which need not be parallel to the axes. The distance
+    is computed as that between the points :math:`(x/\ell, \Lambda^\top x)`.
 
     Parameters
     ----------
     kernel
-        An isotropic kernel. Its own length-scale, which Λ and ℓ make superfluous, is held at its value.
+        An isotropic kernel. Its length-scale, which is redundant given Λ and ℓ, is fixed at its value.
     loadings
-        Λ, real: d rows and as many columns as there are directions. Start it away from zero, where its slope is zero.
+        Λ, real: d rows, and one column per direction. Do not start it at zero, where its gradient is zero.
     lengthscale
-        Positive: one number, or one per input column. ``fixed(inf)`` leaves the low-rank part alone: linear
+        Positive: one number, or one per input column. With ``fixed(inf)`` only the low-rank part remains, which gives linear
         dimensionality reduction.
 
     References
@@ -52,8 +53,8 @@ class FactorMetric(AbstractKernel):
 
     kernel: AbstractKernel = child(SquaredExponential(), transparent=True)
     _: KW_ONLY
-    loadings: Any = real(((1.0,),))
-    lengthscale: Any = positive(1.0)
+    loadings: Numbers = real(((1.0,),))
+    lengthscale: Numbers = positive(1.0)
 
     def __post_init__(self) -> None:
         AbstractKernel.__post_init__(self)
@@ -68,31 +69,34 @@ class FactorMetric(AbstractKernel):
     def check(self, X: Inputs) -> None:
         shape, ell = np.shape(self.loadings), np.asarray(self.lengthscale)
         if not self.kernel.traits.isotropic:
-            raise fail(WHO, f"{self.kernel!r} is not isotropic", "give a kernel of the distance with one length-scale")
+            raise fail(WHO, f"{self.kernel!r} is not isotropic", "give an isotropic kernel with one length-scale")
         if len(shape) != 2 or shape[0] != X.columns or not shape[1]:
             raise fail(
-                WHO, f"loadings has shape {shape} but X has {counted(X.columns, 'column')}", "give one row per column of X"
+                WHO,
+                f"loadings has shape {shape} but " + Option("X") + f" has {counted(X.columns, 'column')}",
+                "give one row per column of X",
+                argument="loadings",
             )
         check_finite(WHO, "loadings", np.asarray(self.loadings))
         if ell.shape not in ((), (X.columns,)):
-            raise fail(WHO, f"lengthscale has shape {ell.shape}", "give one number or one per column")
+            raise fail(WHO, f"lengthscale has shape {ell.shape}", "give one number or one per column", argument="lengthscale")
         if not (self.mark_of("lengthscale").fixed and np.all(ell == np.inf)):
             check_positive(WHO, "lengthscale", ell)
         self.kernel.check(X)
 
-    def _mapped(self, X: Inputs, centre: Any) -> Inputs:
+    def _mapped(self, X: Inputs, centre: Array) -> Inputs:
         x, loadings = X.x - centre, jnp.asarray(self.loadings)
-        if X.columns <= DIRECT_COLUMNS:  # not a product of matrices, whose rounding may differ between equal rows
+        if X.columns <= DIRECT_COLUMNS:  # not a matrix product, whose rounding may differ between equal rows
             along = sum(x[:, c][:, None] * loadings[c] for c in range(X.columns))
         else:
             along = x @ loadings
         return X.with_x(jnp.concatenate([x / self.lengthscale, along], axis=1))
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         centre = jax.lax.stop_gradient(Z.x.mean(0))
         return self.kernel.block(self._mapped(X, centre), self._mapped(Z, centre))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return self.kernel.block_diag(self._mapped(X, jax.lax.stop_gradient(X.x.mean(0))))
 
     def __repr__(self) -> str:

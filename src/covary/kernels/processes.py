@@ -1,14 +1,15 @@
-"""Processes known by their increments: Brownian bridge, fractional Brownian motion."""
+"""Brownian bridge and fractional Brownian motion."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option, Place
+from covary._module import Numbers
+from covary._types import Array
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.distance import square_distance
@@ -16,15 +17,15 @@ from covary.parameters import unit_interval
 
 
 class BrownianBridge(AbstractKernel):
-    r"""Brownian bridge: a Wiener process tied to zero at both ends of [0, 1].
+    r"""Brownian bridge: a Wiener process conditioned to be zero at both ends of [0, 1].
 
     .. math:: k(x, x') = \min(x, x') - x x', \qquad 0 \le x, x' \le 1
 
-    A rough function known at two points; one input column.
+    For rough functions with known values at two points. It takes one input column.
 
     References
     ----------
-    Rasmussen & Williams (2006), section 2.9, exercise 2 (Wiener process with f(1) = 0; a minus sign, not printed everywhere).
+    Rasmussen & Williams (2006), section 2.9, exercise 2 (Wiener process with f(1) = 0; some printings lack the minus sign).
 
     Examples
     --------
@@ -42,24 +43,26 @@ class BrownianBridge(AbstractKernel):
         outside = (x < 0) | (x > 1)
         if outside.any():
             row = int(np.argmax(outside))
-            raise fail("kernels.BrownianBridge", f"X is {x[row]} at row {row}", "scale the inputs to lie from 0 to 1")
+            raise fail(
+                "kernels.BrownianBridge", Option("X") + f" is {x[row]} " + Place(row), "scale the inputs to lie from 0 to 1"
+            )
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         x, z = X.x[:, 0][:, None], Z.x[:, 0][None, :]
         return jnp.minimum(x, z) * (1 - jnp.maximum(x, z))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return X.x[:, 0] * (1 - X.x[:, 0])
 
 
 @jax.custom_jvp
-def power(s: Any, exponent: Any) -> Any:
-    """s ≥ 0 to a power between 0 and 1; its slopes are zero, not infinite, at s = 0."""
+def power(s: Array, exponent: Array) -> Array:
+    """Raise s ≥ 0 to a power between 0 and 1, with derivatives of zero instead of infinity at s = 0."""
     return jnp.exp(exponent * jnp.log(s))
 
 
 @power.defjvp
-def _power_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _power_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s, exponent), (ds, de) = primals, tangents
     k, apart = power(s, exponent), s > 0
     safe = jnp.where(apart, s, 1.0)
@@ -71,8 +74,9 @@ class FractionalBrownian(AbstractKernel):
 
     .. math:: k(x, x') = \tfrac12 \bigl(|x|^{2H} + |x'|^{2H} - |x - x'|^{2H}\bigr)
 
-    Increments are stationary, their variance the 2H-th power of distance. H = ½ is the Wiener process; above, increments
-    persist; below, they turn back. Inputs of either sign; over several columns |·| is the Euclidean norm (Lévy's field).
+    Increments are stationary, and their variance is the 2H-th power of the distance. H = ½ is the Wiener process. Increments
+    are positively correlated for H > ½ and negatively for H < ½. Inputs may have either sign. For several columns
+    :math:`|\cdot|` is the Euclidean norm (Lévy's field).
 
     Parameters
     ----------
@@ -89,7 +93,7 @@ class FractionalBrownian(AbstractKernel):
     np.float64(2.0)
     """
 
-    hurst: Any = unit_interval(0.5)
+    hurst: Numbers = unit_interval(0.5)
 
     @property
     def traits(self) -> Traits:
@@ -97,12 +101,14 @@ class FractionalBrownian(AbstractKernel):
 
     def check(self, X: Inputs) -> None:
         if np.shape(self.hurst) != () or not 0 < self.hurst < 1:
-            raise fail("kernels.FractionalBrownian", f"hurst is {self.hurst}", "give one number between 0 and 1")
+            raise fail(
+                "kernels.FractionalBrownian", f"hurst is {self.hurst}", "give one number between 0 and 1", argument="hurst"
+            )
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         apart = square_distance(X.x, Z.x, jnp.ones(X.columns, X.x.dtype))
         own = self.block_diag(X)[:, None] + self.block_diag(Z)[None, :]
         return 0.5 * (own - power(apart, self.hurst))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return power((X.x**2).sum(1), self.hurst)

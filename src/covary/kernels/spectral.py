@@ -1,4 +1,4 @@
-r"""Kernels from a spectrum: Gaussian mixtures of frequencies, any density by quadrature, and periodised kernels.
+r"""Kernels defined by their spectrum: Gaussian mixtures, arbitrary densities by quadrature, and periodised kernels.
 
 By Bochner's theorem a stationary kernel is the Fourier transform of a positive measure over frequencies s, in cycles per
 unit of input (R&W, eq. 4.5): :math:`k(\tau) = \int S(s) \cos(2\pi s \cdot \tau)\,ds`.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import check_finite, check_positive, fail
-from covary._module import child, static
+from covary._errors import Option
+from covary._module import Numbers, child, static
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits, marked, number, with_mark
@@ -25,21 +26,21 @@ from covary.kernels.stationary import SquaredExponential
 from covary.parameters import POSITIVE, named, positive, real
 
 
-def _centred(X: Inputs, Z: Inputs) -> tuple[Any, Any]:
-    """Both about the mean of the second: stationary kernels do not notice, rounding does."""
+def _centred(X: Inputs, Z: Inputs) -> tuple[Array, Array]:
+    """Subtract the mean of the second from both, which leaves stationary kernels unchanged and reduces rounding errors."""
     centre = jax.lax.stop_gradient(Z.x.mean(0))
     return X.x - centre, Z.x - centre
 
 
 class SpectralMixture(AbstractKernel):
-    r"""Spectral mixture kernel: the spectrum is a mixture of normal densities, so that any stationary kernel is near one.
+    r"""Spectral mixture kernel, whose spectrum is a mixture of normal densities.
 
     .. math:: k(x, x') = \sum_q w_q \cos\bigl(2\pi\,\mu_q\cdot\tau\bigr)
         \exp\Bigl(-2\pi^2 \sum_k \sigma_{qk}^2 \tau_k^2\Bigr), \qquad \tau = x - x'
 
-    Finds patterns and extends them: each component is a quasi-periodic wave. The weights are the components' variances,
-    k(0) = Σ w, so no variance is needed in front. Its evidence has many optima: start the means at peaks of the data's
-    periodogram, or restart often.
+    It can approximate any stationary kernel, and finds and extrapolates patterns: each component is a quasi-periodic wave. The
+    weights are the variances of the components, k(0) = Σ w, so the kernel needs no variance in front. The evidence has many
+    local optima: start the means at peaks of the data's periodogram, or use many restarts.
 
     Parameters
     ----------
@@ -61,10 +62,10 @@ class SpectralMixture(AbstractKernel):
     -1.641737
     """
 
-    weights: Any = positive((1.0,))
+    weights: Numbers = positive((1.0,))
     _: KW_ONLY
-    means: Any = real((1.0,))
-    scales: Any = positive((1.0,))
+    means: Numbers = real((1.0,))
+    scales: Numbers = positive((1.0,))
 
     @property
     def traits(self) -> Traits:
@@ -73,54 +74,54 @@ class SpectralMixture(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who, count = "kernels.SpectralMixture", np.shape(self.weights)
         if len(count) != 1 or not count[0]:
-            raise fail(who, f"weights has shape {count}", "give one number per component")
+            raise fail(who, f"weights has shape {count}", "give one number per component", argument="weights")
         for name in ("means", "scales"):
             shape = np.shape(getattr(self, name))
             if shape != (*count, X.columns) and (shape != count or X.columns > 1):
-                need = f"a table of {counted(count[0], 'row')} (one per weight) and {counted(X.columns, 'column')}"
-                raise fail(who, f"{name} has shape {shape}", f"give {need}")
+                need = f"an array of {counted(count[0], 'row')} (one per weight) and {counted(X.columns, 'column')}"
+                raise fail(who, f"{name} has shape {shape}", f"give {need}", argument=name)
         check_finite(who, "means", np.asarray(self.means))
         check_positive(who, "scales", self.scales)
         check_positive(who, "weights", self.weights)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         x, z = _centred(X, Z)
         means, scales = (jnp.reshape(v, (-1, X.columns)) for v in (self.means, self.scales))
 
-        def wave(v: Any, mean: Any) -> Any:
+        def wave(v: Array, mean: Array) -> Array:
             phase = 2 * jnp.pi * v @ mean
             return jnp.stack([jnp.cos(phase), jnp.sin(phase)], axis=1)
 
         total = 0.0
-        for q in range(len(means)):  # a product of matrices, so that cosines are taken per row, not per pair
+        for q in range(len(means)):  # as a matrix product, it takes cosines per row instead of per pair
             decay = jnp.exp(-0.5 * scaled_square(x, z, 1 / (2 * jnp.pi * scales[q])))
             total = total + self.weights[q] * (wave(x, means[q]) @ wave(z, means[q]).T) * decay
-        return total
+        return total  # type: ignore[return-value]
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.broadcast_to(jnp.sum(self.weights), (X.rows,)).astype(X.x.dtype)
 
 
 class Spectral(AbstractKernel):
-    r"""A stationary kernel from any spectral density, by quadrature over frequencies.
+    r"""Stationary kernel with any spectral density, by quadrature over frequencies.
 
     .. math:: k(x, x') = \prod_k \frac{\int_0^F S(s) \cos(2\pi s (x_k - x'_k))\,ds}{\int_0^F S(s)\,ds}
 
-    ``density(s, **parameters)`` takes frequencies in cycles per unit and returns numbers ≥ 0, written with ``jax.numpy``;
-    named positive parameters are learned like any other. Normalised to k(0) = 1. By Gauss and Legendre's rule it is a
-    finite sum of waves, so a covariance whatever the density, and the integral itself up to distances of about
-    nodes/(4 highest).
+    ``density(s, **parameters)`` takes frequencies in cycles per unit and returns numbers ≥ 0, written with ``jax.numpy``.
+    Named positive parameters are learned like any other. The kernel is normalised to k(0) = 1. The Gauss–Legendre rule gives a
+    finite sum of waves, which is positive semi-definite for any density and approximates the integral accurately up to
+    distances of about nodes/(4 highest).
 
     Parameters
     ----------
     density
         The function S of frequency, the same for every column.
     highest
-        F, the frequency from which on there is no power, in cycles per unit.
+        F, the frequency above which there is no power, in cycles per unit.
     nodes
-        How many frequencies.
+        Number of frequencies.
     parameters
-        Positive starting values by name, handed to the function by keyword.
+        Positive starting values by name, passed to the function by keyword.
 
     References
     ----------
@@ -135,11 +136,11 @@ class Spectral(AbstractKernel):
     0.28
     """
 
-    density: Callable[..., Any] = static()
+    density: Callable[..., Array] = static()
     _: KW_ONLY
     highest: float = static(1.0, convert=float)
     nodes: int = static(64)
-    parameters: dict[str, Any] = named(POSITIVE)
+    parameters: dict[str, np.ndarray] = named(POSITIVE)
 
     @property
     def traits(self) -> Traits:
@@ -149,32 +150,32 @@ class Spectral(AbstractKernel):
         who = "kernels.Spectral"
         check_positive(who, "highest", self.highest)
         if isinstance(self.nodes, bool) or not isinstance(self.nodes, int) or not 1 <= self.nodes <= 10_000:
-            raise fail(who, f"nodes is {self.nodes!r}", "give a whole number from 1 to 10,000")
+            raise fail(who, f"nodes is {self.nodes!r}", "give an integer from 1 to 10,000", argument="nodes")
         for name, value in self.parameters.items():
             check_one_number(who, name, value)
             check_positive(who, name, value)
         with jax.enable_x64(True):
             power = np.asarray(self.power()[1])
         if power.shape != (self.nodes,) or not np.isfinite(power).all() or power.min() < 0 or power.sum() == 0:
-            raise fail(who, "the density is not a finite number ≥ 0 at every frequency", "return one per entry of s")
+            raise fail(who, "the density is not finite and ≥ 0 at every frequency", "return one number ≥ 0 per entry of s")
 
-    def power(self, dtype: Any = float) -> tuple[Any, Any]:
-        """The frequencies in cycles per unit, and their shares of the power; both (nodes,)."""
+    def power(self, dtype: np.dtype | type = float) -> tuple[Array, Array]:
+        """Return the frequencies in cycles per unit, and their fractions of the power; both (nodes,)."""
         t, w = np.polynomial.legendre.leggauss(self.nodes)
         s = jnp.asarray(self.highest / 2 * (t + 1), dtype)
         power = jnp.asarray(w, dtype) * self.density(s, **self.parameters)
         return s, power / power.sum()
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         x, z = _centred(X, Z)
         s, power = self.power(x.dtype)
         total = 1.0
         for k in range(X.columns):
             a, b = (2 * jnp.pi * v[:, k][:, None] * s for v in (x, z))
             total = total * ((jnp.cos(a) * power) @ jnp.cos(b).T + (jnp.sin(a) * power) @ jnp.sin(b).T)
-        return total
+        return total  # type: ignore[return-value]
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
     def __repr__(self) -> str:
@@ -184,21 +185,21 @@ class Spectral(AbstractKernel):
 
 
 class Periodised(AbstractKernel):
-    r"""A stationary kernel of one column made periodic by summing its copies.
+    r"""Stationary kernel of one column made periodic by summing shifted copies.
 
     .. math:: k_{\mathbb T}(x - x') = \sum_{m=-M}^{M} k(x - x' + m\,p)
 
-    The process of period p whose spectrum is that of k at the whole multiples of 1/p. The sum is as the formula says, not
-    normalised: k(0) > 1. :class:`Periodic` is another, cheaper, periodic kernel; this one keeps k's smoothness.
+    The process has period p, and its spectrum is that of k at the integer multiples of 1/p. The sum is not normalised, so its
+    value at zero exceeds k(0). :class:`Periodic` is another, cheaper periodic kernel; this one keeps the smoothness of k.
 
     Parameters
     ----------
     kernel
-        A stationary kernel that falls off within M periods.
+        A stationary kernel that decays within M periods.
     period
         Positive, in units of the input.
     terms
-        M. Refused where k is not below 1e-6 of its value at zero after M periods.
+        M. An error is raised if k after M periods is not below 1e-6 of its value at zero.
 
     References
     ----------
@@ -213,7 +214,7 @@ class Periodised(AbstractKernel):
 
     kernel: AbstractKernel = child(SquaredExponential(0.25), transparent=True)
     _: KW_ONLY
-    period: Any = positive(1.0)
+    period: Numbers = positive(1.0)
     terms: int = static(8)
 
     @property
@@ -224,12 +225,14 @@ class Periodised(AbstractKernel):
         who = "kernels.Periodised"
         if X.columns > 1:
             raise fail(
-                who, f"X has {counted(X.columns, 'column')} but the kernel is defined on 1", "choose one with .on(column)"
+                who,
+                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1",
+                "choose one with .on(column)",
             )
         if not self.kernel.traits.stationary:
-            raise fail(who, f"{self.kernel!r} is not stationary", "give a function of x − x'")
+            raise fail(who, f"{self.kernel!r} is not stationary", "give a stationary kernel, a function of x − x'")
         if isinstance(self.terms, bool) or not isinstance(self.terms, int) or not 1 <= self.terms <= 1000:
-            raise fail(who, f"terms is {self.terms!r}", "give a whole number from 1 to 1000")
+            raise fail(who, f"terms is {self.terms!r}", "give an integer from 1 to 1000", argument="terms")
         check_one_number(who, "period", self.period)
         check_positive(who, "period", self.period)
         self.kernel.check(X)
@@ -238,21 +241,21 @@ class Periodised(AbstractKernel):
             part = f"{abs(left) / top:.1g} of k(0) is left after {self.terms} periods"
             raise fail(who, part, "raise terms, or shorten the length-scale")
 
-    def _sum(self, x: Any, z: Any) -> Any:
-        @jax.checkpoint  # a slope recomputes each copy, instead of keeping all of them
-        def add(total: Any, m: Any) -> tuple[Any, None]:
+    def _sum(self, x: Array, z: Array) -> Array:
+        @jax.checkpoint  # gradients recompute each copy instead of storing all of them
+        def add(total: Array, m: Array) -> tuple[Array, None]:
             both = [self.kernel.block(Inputs(x + shift), Inputs(z)) for shift in (m * self.period, -m * self.period)]
             return total + both[0] + both[1], None
 
         return jax.lax.scan(add, self.kernel.block(Inputs(x), Inputs(z)), jnp.arange(1, self.terms + 1, dtype=x.dtype))[0]
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
-        def wrapped(x: Any) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
+        def wrapped(x: Array) -> Array:
             return x - self.period * jax.lax.stop_gradient(jnp.floor(x / self.period))
 
         return self._sum(*map(wrapped, _centred(X, Z)))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         zero = jnp.zeros((1, 1), X.x.dtype)
         return jnp.broadcast_to(self._sum(zero, zero)[0, 0], (X.rows,))
 

@@ -1,4 +1,4 @@
-r"""What a kernel says about its functions: spectral densities, zero crossings, eigenfunctions, principal components.
+r"""Properties of a kernel's functions: spectral densities, level crossings, eigenfunctions and principal components.
 
 Frequencies are in cycles per unit of input: :math:`S(s) = \int k(\tau) e^{-2\pi i s\cdot\tau} d\tau` (R&W, eq. 4.6), so that
 :math:`\int S(s)\,ds = k(0)`.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,8 +19,9 @@ from scipy.linalg import eigh, solve_triangular
 
 from covary._checks import check_positive, fail
 from covary._module import without_marks
+from covary._types import Array, ArrayLike
 from covary._words import counted
-from covary.data import Inputs, as_inputs
+from covary.data import Inputs, Rows, as_inputs
 from covary.kernels.base import AbstractKernel, Scaled, Sum
 from covary.kernels.isotropic import Bessel, SquaredExponentialMixture
 from covary.kernels.matern import Matern, MaternHalfInteger
@@ -29,22 +29,22 @@ from covary.kernels.metric import FactorMetric
 from covary.kernels.spectral import Spectral, SpectralMixture
 from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
 
-ROUNDING = 1e-13  # an eigenvalue below this part of the largest is made of rounding
+ROUNDING = 1e-13  # an eigenvalue below this fraction of the largest is rounding error
 
 
-def spectral_density(kernel: AbstractKernel, s: Any, columns: int = 1) -> np.ndarray:
-    r"""The spectral density S(s) of a stationary kernel, in closed form.
+def spectral_density(kernel: AbstractKernel, s: Array, columns: int = 1) -> np.ndarray:
+    r"""Compute the spectral density S(s) of a stationary kernel, in closed form.
 
     Parameters
     ----------
     kernel
-        Squared exponential, any Matérn, rational quadratic, Bessel, spectral mixture, a factor metric on one of them, or a
-        sum of multiples of such kernels.
+        A squared exponential, Matérn, rational quadratic, Bessel or spectral mixture kernel, a factor metric on one of them,
+        or a sum of multiples of such kernels.
     s
-        Frequencies in cycles per unit: vectors (m, columns); or their lengths |s|, of any shape, if the kernel is isotropic
-        or there is one column.
+        Frequencies in cycles per unit: vectors (m, columns), or their norms ‖s‖ of any shape if the kernel is isotropic or
+        there is one column.
     columns
-        The number of input columns D: the same k has another S in each.
+        The number of input columns D, on which S depends.
 
     References
     ----------
@@ -60,22 +60,23 @@ def spectral_density(kernel: AbstractKernel, s: Any, columns: int = 1) -> np.nda
     if s.ndim == 2 and s.shape[1] == columns:
         return _density(kernel, s)
     if columns > 1 and not kernel.traits.isotropic:
-        raise fail("spectral_density", f"s has shape {s.shape}", f"give frequency vectors (m, {columns})")
+        raise fail("spectral_density", f"s has shape {s.shape}", f"give frequency vectors (m, {columns})", argument="s")
     along = np.zeros((s.size, columns))
     along[:, 0] = s.ravel()
     return _density(kernel, along).reshape(s.shape)
 
 
-def _scaled(s: np.ndarray, lengthscale: Any) -> tuple[np.ndarray, float]:
-    """|ℓ∘s| and Π ℓ: scaling the inputs by 1/ℓ scales frequencies by ℓ."""
+def _scaled(s: np.ndarray, lengthscale: ArrayLike) -> tuple[np.ndarray, float]:
+    """Return |ℓ∘s| and Π ℓ: scaling the inputs by 1/ℓ scales frequencies by ℓ."""
     ell = np.broadcast_to(np.asarray(lengthscale, np.float64), s.shape[1:])
     return np.linalg.norm(ell * s, axis=1), float(np.prod(ell))
 
 
 @singledispatch
 def _density(kernel: AbstractKernel, s: np.ndarray) -> np.ndarray:
-    """S at the vectors s (m, D)."""
-    raise fail("spectral_density", f"{kernel!r} has no spectral density in closed form", "use the kernels named in the help")
+    """Return S at the vectors s (m, D)."""
+    do = "use one of the kernels listed in the documentation"
+    raise fail("spectral_density", f"{kernel!r} has no spectral density in closed form", do)
 
 
 @_density.register
@@ -84,7 +85,7 @@ def _(kernel: SquaredExponential, s: np.ndarray) -> np.ndarray:
     return volume * (2 * np.pi) ** (s.shape[1] / 2) * np.exp(-2 * np.pi**2 * u**2)
 
 
-def _smoothness(kernel: Any) -> float:
+def _smoothness(kernel: AbstractKernel) -> float:
     fixed = {Matern12: 0.5, Matern32: 1.5, Matern52: 2.5}
     return fixed[type(kernel)] if type(kernel) in fixed else float(getattr(kernel, "nu", getattr(kernel, "order", 0) + 0.5))
 
@@ -94,7 +95,7 @@ def _smoothness(kernel: Any) -> float:
 @_density.register(Matern52)
 @_density.register(Matern)
 @_density.register(MaternHalfInteger)
-def _(kernel: Any, s: np.ndarray) -> np.ndarray:
+def _(kernel: AbstractKernel, s: np.ndarray) -> np.ndarray:
     (u, volume), nu, half = _scaled(s, kernel.lengthscale), _smoothness(kernel), s.shape[1] / 2
     factor = math.exp(special.gammaln(nu + half) - special.gammaln(nu)) * (2 * np.pi / nu) ** half  # eq. 4.15 at s = 0
     return volume * factor * (1 + 2 * np.pi**2 * u**2 / nu) ** -(nu + half)
@@ -116,7 +117,7 @@ def _(kernel: RationalQuadratic, s: np.ndarray) -> np.ndarray:
 
 
 @jax.jit
-def _profile(kernel: Any, s: Any) -> Any:
+def _profile(kernel: AbstractKernel, s: Array) -> Array:
     return kernel.profile(s)
 
 
@@ -137,7 +138,7 @@ def _(kernel: SpectralMixture, s: np.ndarray) -> np.ndarray:
 
 @_density.register
 def _(kernel: Bessel, s: np.ndarray) -> np.ndarray:
-    """Uniform on the sphere |s| = 1/2πℓ for ν = D/2 − 1, which has no density; (1 − |2πℓs|²)^(ν − D/2) inside it beyond."""
+    """(1 − |2πℓs|²)^(ν − D/2) for |s| < 1/2πℓ. For ν = D/2 − 1 the spectrum is uniform on the sphere and has no density."""
     (u, volume), half, nu = _scaled(s, kernel.lengthscale), s.shape[1] / 2, float(kernel.order)
     if nu <= half - 1:
         raise fail(
@@ -155,7 +156,7 @@ def _(kernel: Bessel, s: np.ndarray) -> np.ndarray:
 def _(kernel: Spectral, s: np.ndarray) -> np.ndarray:
     with jax.enable_x64(True):
 
-        def density(f: Any) -> Any:
+        def density(f: Array) -> Array:
             return np.asarray(kernel.density(jnp.asarray(f), **kernel.parameters))
 
         mass = 2 * quad(lambda f: float(density(f)), 0, kernel.highest, epsabs=0, epsrel=1e-12, limit=200)[0]
@@ -185,24 +186,24 @@ def _(kernel: Sum, s: np.ndarray) -> np.ndarray:
 
 
 @jax.jit
-def _bend(kernel: AbstractKernel) -> tuple[Any, Any]:
-    """k(0) and −k''(0) in one column."""
+def _bend(kernel: AbstractKernel) -> tuple[Array, Array]:
+    """Return k(0) and −k''(0) in one column."""
 
-    def k(x: Any) -> Any:
+    def k(x: Array) -> Array:
         return kernel.block(Inputs(jnp.reshape(x, (1, 1))), Inputs(jnp.zeros((1, 1))))[0, 0]
 
-    def slope(x: Any) -> Any:
+    def slope(x: Array) -> Array:
         return jax.jvp(k, (x,), (jnp.ones(()),))[1]
 
     return k(jnp.zeros(())), -jax.jvp(slope, (jnp.zeros(()),), (jnp.ones(()),))[1]
 
 
 def expected_upcrossings(kernel: AbstractKernel, level: float = 0.0) -> float:
-    r"""How often a function of one column crosses a level from below, on average per unit of input.
+    r"""Compute the expected number of upcrossings of a level per unit of input, for a function of one column.
 
     .. math:: E[N_u] = \frac1{2\pi} \sqrt{\frac{-k''(0)}{k(0)}} \exp\Bigl(-\frac{u^2}{2 k(0)}\Bigr)
 
-    Infinite where the process is not mean-square differentiable: between two zeros there are then infinitely many more.
+    It is infinite if the process is not mean-square differentiable.
 
     References
     ----------
@@ -215,7 +216,7 @@ def expected_upcrossings(kernel: AbstractKernel, level: float = 0.0) -> float:
     """
     kernel.check(Inputs(np.zeros((1, 1))))
     if not kernel.traits.stationary:
-        raise fail("expected_upcrossings", f"{kernel!r} is not stationary", "give a function of x − x'")
+        raise fail("expected_upcrossings", f"{kernel!r} is not stationary", "give a stationary kernel, a function of x − x'")
     if kernel.traits.smoothness < 1:
         return math.inf
     with jax.enable_x64(True):
@@ -223,10 +224,11 @@ def expected_upcrossings(kernel: AbstractKernel, level: float = 0.0) -> float:
     return math.sqrt(bend / top) / (2 * math.pi) * math.exp(-(level**2) / (2 * top))
 
 
-def is_positive_semidefinite(kernel: AbstractKernel, X: Any, *, tolerance: float = 1e-10) -> bool:
-    """Whether K(X, X) has no eigenvalue below −tolerance times the largest: a test of functions of one's own.
+def is_positive_semidefinite(kernel: AbstractKernel, X: Rows, *, tolerance: float = 1e-10) -> bool:
+    """Return whether no eigenvalue of K(X, X) is below −tolerance times the largest, to test user-defined functions.
 
-    True proves nothing about other inputs; False proves that k is no covariance (R&W, section 4.1; Gibbs 1997, section 2.3).
+    True proves nothing about other inputs. False proves that k is not a covariance function (R&W, section 4.1; Gibbs 1997,
+    section 2.3).
 
     Examples
     --------
@@ -238,21 +240,21 @@ def is_positive_semidefinite(kernel: AbstractKernel, X: Any, *, tolerance: float
 
 
 def _largest(who: str, K: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The largest eigenvalues, falling, and their vectors."""
+    """Return the largest eigenvalues, in decreasing order, and their eigenvectors."""
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= len(K):
-        raise fail(who, f"count is {count!r}", f"give a whole number from 1 to the number of rows, {len(K)}")
+        raise fail(who, f"count is {count!r}", f"give an integer from 1 to the number of rows, {len(K)}", argument="count")
     values, vectors = eigh(K, subset_by_index=[len(K) - count, len(K) - 1])
     if values[0] <= ROUNDING * values[-1]:
         sound = int((values > ROUNDING * values[-1]).sum())
-        raise fail(who, f"only {sound} eigenvalues are above rounding", f"ask for {sound} or fewer")
+        raise fail(who, f"only {sound} eigenvalues are above rounding error", f"give {sound} or fewer", argument="count")
     return values[::-1], vectors[:, ::-1]
 
 
 @dataclass(frozen=True)
 class Eigenfunctions:
-    """Approximate eigenfunctions: called with inputs (m, d) they give φ of shape (m, count); their signs are arbitrary.
+    """Approximate eigenfunctions: called with inputs (m, d), they return φ of shape (m, count), with arbitrary signs.
 
-    ``eigenvalues`` (count,) are those of the kernel over the density the rows were drawn from.
+    ``eigenvalues`` (count,) are those of the kernel with respect to the density from which the rows were drawn.
     """
 
     kernel: AbstractKernel
@@ -260,23 +262,23 @@ class Eigenfunctions:
     eigenvalues: np.ndarray
     vectors: np.ndarray
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: Rows) -> np.ndarray:
         n = self.X.rows
         return self.kernel.cross(as_inputs(X, "Eigenfunctions"), self.X) @ self.vectors / (math.sqrt(n) * self.eigenvalues)
 
-    def features(self, X: Any) -> np.ndarray:
-        """√λ φ: a feature map whose products are the truncated Mercer sum (R&W, eq. 4.37)."""
+    def features(self, X: Rows) -> np.ndarray:
+        """Return √λ φ, a feature map whose inner products are the truncated Mercer series (R&W, eq. 4.37)."""
         return np.sqrt(self.eigenvalues) * self(X)
 
 
-def eigenfunctions(kernel: AbstractKernel, X: Any, count: int) -> Eigenfunctions:
-    r"""The first eigenvalues and eigenfunctions of a kernel over a density, from n rows drawn from it.
+def eigenfunctions(kernel: AbstractKernel, X: Rows, count: int) -> Eigenfunctions:
+    r"""Estimate the first eigenvalues and eigenfunctions of a kernel with respect to a density, from n rows drawn from it.
 
     .. math:: \int k(x, x') \phi_i(x) p(x)\,dx = \lambda_i \phi_i(x'), \qquad
         \lambda_i \approx \frac{\lambda_i^{\rm mat}}n, \qquad
         \phi_i(x') \approx \frac{\sqrt n}{\lambda_i^{\rm mat}} k(x')^\top u_i .
 
-    Large eigenvalues come out too large on average, the sum of small ones too small.
+    Large eigenvalues are overestimated on average, and the sum of the small ones is underestimated.
 
     References
     ----------
@@ -295,12 +297,13 @@ def eigenfunctions(kernel: AbstractKernel, X: Any, count: int) -> Eigenfunctions
 
 @dataclass(frozen=True)
 class SquaredExponentialEigensystem:
-    r"""The eigen-system of the squared exponential over N(0, σ²): called with x (m,) it gives φ of shape (m, count).
+    r"""Eigensystem of the squared exponential with respect to N(0, σ²): called with x (m,), it returns φ of shape (m, count).
 
     .. math:: \lambda_k = \sqrt{2a/A}\,B^k, \qquad
         \phi_k(x) = \frac{(c/a)^{1/4}}{\sqrt{2^k k!}} e^{-(c-a)x^2} H_k(\sqrt{2c}\,x)
 
-    with 1/a = 4σ², 1/b = 2ℓ², c² = a² + 2ab, A = a + b + c, B = b/A. Normalised: the book's (4.40) is not.
+    with 1/a = 4σ², 1/b = 2ℓ², c² = a² + 2ab, A = a + b + c, B = b/A. The eigenfunctions are normalised, unlike those of R&W,
+    eq. 4.40.
     """
 
     lengthscale: float
@@ -314,16 +317,16 @@ class SquaredExponentialEigensystem:
 
     @property
     def eigenvalues(self) -> np.ndarray:
-        """λ₀, λ₁, …: they add up to one over all k."""
+        """The eigenvalues λ₀, λ₁, …, which sum to one over all k."""
         return self.distinct(1)[0]
 
     def distinct(self, columns: int) -> tuple[np.ndarray, np.ndarray]:
-        """The first distinct eigenvalues in so many columns of equal ℓ and σ, and how often each occurs."""
+        """Return the first distinct eigenvalues for this number of columns, with equal ℓ and σ, and their multiplicities."""
         (a, b, c), k = self._abc, np.arange(self.count)
         A = a + b + c
         return (2 * a / A) ** (columns / 2) * (b / A) ** k, special.comb(k + columns - 1, columns - 1, exact=False)  # type: ignore[return-value]
 
-    def __call__(self, x: Any) -> np.ndarray:
+    def __call__(self, x: Array) -> np.ndarray:
         x = np.asarray(x, np.float64).ravel()
         a, _, c = self._abc
         y, out = math.sqrt(2 * c) * x, np.zeros((len(x), self.count))
@@ -335,7 +338,7 @@ class SquaredExponentialEigensystem:
 
 
 def squared_exponential_eigensystem(lengthscale: float, spread: float, count: int) -> SquaredExponentialEigensystem:
-    """The analytic eigen-system of ``SquaredExponential(lengthscale)`` over inputs from N(0, spread²), in one column.
+    """Return the analytic eigensystem of ``SquaredExponential(lengthscale)`` for inputs from N(0, spread²), in one column.
 
     References
     ----------
@@ -350,15 +353,15 @@ def squared_exponential_eigensystem(lengthscale: float, spread: float, count: in
     check_positive("squared_exponential_eigensystem", "lengthscale", lengthscale)
     check_positive("squared_exponential_eigensystem", "spread", spread)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise fail("squared_exponential_eigensystem", f"count is {count!r}", "give a whole number, 1 or more")
+        raise fail("squared_exponential_eigensystem", f"count is {count!r}", "give an integer, 1 or more", argument="count")
     return SquaredExponentialEigensystem(float(lengthscale), float(spread), int(count))
 
 
 @dataclass(frozen=True)
 class KernelComponents:
-    """Principal components in feature space: called with inputs (m, d) they give projections of shape (m, count).
+    """Principal components in feature space: called with inputs (m, d), they return projections of shape (m, count).
 
-    ``eigenvalues`` (count,) are those of the (centred) gram matrix; over n they are the variances along the components.
+    ``eigenvalues`` (count,) are those of the (centred) gram matrix. Divided by n they are the variances along the components.
     """
 
     kernel: AbstractKernel
@@ -367,24 +370,24 @@ class KernelComponents:
     vectors: np.ndarray
     means: np.ndarray  # over the rows of the gram matrix, zero if not centred
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: Rows) -> np.ndarray:
         k = self.kernel.cross(as_inputs(X, "KernelComponents"), self.X)
         if self.means.any():
             k = k - k.mean(1, keepdims=True) - self.means + self.means.mean()
         return k @ self.vectors / np.sqrt(self.eigenvalues)
 
 
-def kernel_pca(kernel: AbstractKernel, X: Any, count: int, *, centre: bool = False) -> KernelComponents:
-    r"""Kernel principal components: projections of new points on the first eigenvectors of the gram matrix.
+def kernel_pca(kernel: AbstractKernel, X: Rows, count: int, *, centre: bool = False) -> KernelComponents:
+    r"""Compute kernel principal components: projections of new points on the first eigenvectors of the gram matrix.
 
     .. math:: z_i(x') = k(x')^\top u_i \big/ \sqrt{\lambda_i^{\rm mat}}
 
     Parameters
     ----------
     kernel, X, count
-        The kernel, the rows, and how many components.
+        The kernel, the rows and the number of components.
     centre
-        Whether features are centred over the rows first (Schölkopf et al. 1998); the book does not.
+        Whether to centre the features over the rows first, as Schölkopf et al. (1998) do and R&W do not.
 
     References
     ----------

@@ -1,21 +1,22 @@
-"""Kernels on the sphere: two columns, latitude and longitude in degrees.
+"""Kernels on the sphere, for two columns: latitude and longitude in degrees.
 
-Distances are angles or chords on the unit sphere (times 6371 km on Earth), exact near zero, across the date line, at the
-poles and between antipodes. Not every kernel of distance is valid with great-circle distance: the smooth Matérn kernels are
-not. Those here are; for smooth functions take :class:`OnSphere`, which is valid with any kernel.
+Distances are angles or chords on the unit sphere (times 6371 km on Earth), accurate near zero, across the date line, at the
+poles and between antipodes. Not every isotropic kernel is valid with the great-circle distance; the smooth Matérn kernels are
+not. The kernels in this module are valid. For smooth functions use :class:`OnSphere`, which is valid with any kernel.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import fail
-from covary._module import child, static
+from covary._errors import Option, Place
+from covary._module import Numbers, child, static
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
@@ -28,8 +29,8 @@ from covary.parameters import positive, unit_interval
 FAMILIES = ("exponential", "wendland")
 
 
-def unit_vectors(x: Any) -> Any:
-    """Points of the unit sphere (n, 3) from latitude and longitude in degrees (n, 2)."""
+def unit_vectors(x: Array) -> Array:
+    """Convert latitude and longitude in degrees (n, 2) to points on the unit sphere (n, 3)."""
     latitude, longitude = jnp.deg2rad(x[:, 0]), jnp.deg2rad(jnp.mod(x[:, 1], 360.0))
     level = jnp.cos(latitude)
     return settled(jnp.stack([level * jnp.cos(longitude), level * jnp.sin(longitude), jnp.sin(latitude)], axis=1))
@@ -38,42 +39,44 @@ def unit_vectors(x: Any) -> Any:
 def _check_places(who: str, X: Inputs) -> None:
     if X.columns != 2:
         raise fail(
-            who, f"X has {counted(X.columns, 'column')}", "give latitude and longitude in degrees, with .on(i, j) if need be"
+            who,
+            Option("X") + f" has {counted(X.columns, 'column')}",
+            "give latitude and longitude in degrees, if necessary with .on(i, j)",
         )
     latitude = np.asarray(X.x)[:, 0]
     if (np.abs(latitude) > 90).any():
         row = int(np.argmax(np.abs(latitude) > 90))
-        raise fail(who, f"the latitude is {latitude[row]} at row {row}", "give degrees from -90 to 90, latitude first")
+        raise fail(who, f"the latitude is {latitude[row]} " + Place(row), "give degrees from -90 to 90, latitude first")
 
 
-def _chords(X: Inputs, Z: Inputs) -> tuple[Any, Any]:
-    """Squared distances between points and between points and antipodes; they add up to four."""
+def _chords(X: Inputs, Z: Inputs) -> tuple[Array, Array]:
+    """Return squared distances between points, and between points and antipodes. They sum to four."""
     A, B, one = unit_vectors(X.x), unit_vectors(Z.x), jnp.ones(3, X.x.dtype)
     return square_distance(A, B, one), square_distance(A, -B, one)
 
 
 @jax.custom_jvp
-def angle(s: Any, t: Any) -> Any:
-    """The angle between unit vectors at squared distance s, and t from the antipode: exact at either end."""
+def angle(s: Array, t: Array) -> Array:
+    """Return the angle between unit vectors, given the squared distances s and, to the antipode, t; accurate at both ends."""
     near = 2 * arcsine(0.5 * jnp.sqrt(jnp.minimum(s, t)))
     return jnp.where(s <= t, near, jnp.pi - near)
 
 
 @angle.defjvp
-def _angle_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _angle_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s, t), (ds, _) = primals, tangents
     inside = jnp.minimum(s, t) > 16 * jnp.finfo(s.dtype).eps ** 2  # dθ/ds = 1/(2 sin θ) is infinite at the ends
     return angle(s, t), jnp.where(inside, 1 / jnp.sqrt(jnp.where(inside, s * t, 1.0)), 0.0) * ds
 
 
 @jax.custom_jvp
-def _wendland(s: Any, t: Any, lengthscale: Any) -> Any:
+def _wendland(s: Array, t: Array, lengthscale: Array) -> Array:
     tau = angle(s, t) / lengthscale
     return (1 + 4 * tau) * jnp.maximum(1 - tau, 0.0) ** 4
 
 
 @_wendland.defjvp
-def _wendland_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _wendland_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s, t, lengthscale), (ds, _, dl) = primals, tangents
     theta = angle(s, t)
     tau = theta / lengthscale
@@ -83,20 +86,20 @@ def _wendland_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 class GreatCircle(AbstractKernel):
-    r"""Kernel of great-circle distance θ.
+    r"""Kernel of the great-circle distance θ.
 
     .. math:: k = e^{-\theta/\ell} \quad\text{(exponential)}, \qquad
         k = (1 + 4\theta/\ell)\,(1 - \theta/\ell)_+^4 \quad\text{(wendland)}
 
-    The exponential is rough and valid for every length-scale. Wendland's is once mean-square differentiable, zero beyond ℓ,
-    and valid for ℓ ≤ π only: learn it with ``bounded(1.0, 0.01, 3.14)``.
+    The exponential kernel is not mean-square differentiable and is valid for every length-scale. Wendland's kernel is once
+    mean-square differentiable, zero beyond ℓ and valid only for ℓ ≤ π: learn it with ``bounded(1.0, 0.01, 3.14)``.
 
     Parameters
     ----------
     lengthscale
         Positive, in radians: one number.
     family
-        "exponential" or "wendland" (structure: not learned).
+        "exponential" or "wendland" (not learned).
 
     References
     ----------
@@ -109,7 +112,7 @@ class GreatCircle(AbstractKernel):
     16961
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
     _: KW_ONLY
     family: str = static("exponential")
 
@@ -121,27 +124,32 @@ class GreatCircle(AbstractKernel):
         who = "kernels.GreatCircle"
         _check_places(who, X)
         if self.family not in FAMILIES:
-            raise fail(who, f"family is {self.family!r}", f"choose from {', '.join(FAMILIES)}")
+            raise fail(who, f"family is {self.family!r}", f"choose from {', '.join(FAMILIES)}", argument="family")
         if np.shape(self.lengthscale) != ():
-            raise fail(who, f"lengthscale has shape {np.shape(self.lengthscale)}", "give one number")
+            raise fail(who, f"lengthscale has shape {np.shape(self.lengthscale)}", "give one number", argument="lengthscale")
         AbstractKernel.check(self, X)
         if self.family == "wendland" and not self.lengthscale <= np.pi:
-            raise fail(who, f"lengthscale is {self.lengthscale}", "give at most π, beyond which this family is not valid")
+            raise fail(
+                who,
+                f"lengthscale is {self.lengthscale}",
+                "give at most π, beyond which this family is not valid",
+                argument="lengthscale",
+            )
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         s, t = _chords(X, Z)
         if self.family == "wendland":
             return _wendland(s, t, jnp.asarray(self.lengthscale, s.dtype))
         return jnp.exp(-angle(s, t) / self.lengthscale)
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
 
 class SinePower(AbstractKernel):
-    r"""Sine-power kernel of great-circle distance: :math:`k = 1 - \sin^{2H}(\theta/2)`.
+    r"""Sine-power kernel of the great-circle distance, :math:`k = 1 - \sin^{2H}(\theta/2)`.
 
-    Rough functions without a length-scale: near by they look like fractional Brownian motion of index H, and antipodes are
+    For rough functions without a length-scale: locally they resemble fractional Brownian motion of index H, and antipodes are
     uncorrelated.
 
     Parameters
@@ -159,7 +167,7 @@ class SinePower(AbstractKernel):
     np.float64(0.292893)
     """
 
-    hurst: Any = unit_interval(0.5)
+    hurst: Numbers = unit_interval(0.5)
 
     @property
     def traits(self) -> Traits:
@@ -168,22 +176,22 @@ class SinePower(AbstractKernel):
     def check(self, X: Inputs) -> None:
         _check_places("kernels.SinePower", X)
         if np.shape(self.hurst) != () or not 0 < self.hurst < 1:
-            raise fail("kernels.SinePower", f"hurst is {self.hurst}", "give one number between 0 and 1")
+            raise fail("kernels.SinePower", f"hurst is {self.hurst}", "give one number between 0 and 1", argument="hurst")
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return 1 - power(0.25 * _chords(X, Z)[0], self.hurst)
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
 
 class OnSphere(AbstractKernel):
-    r"""Any kernel on the sphere: k between the points of the unit sphere in space.
+    r"""Kernel on the sphere, evaluated between points of the unit sphere in three dimensions.
 
     .. math:: k(u(x), u(x')), \qquad u = (\cos\phi\cos\lambda, \cos\phi\sin\lambda, \sin\phi)
 
-    Distance is the chord, close to the arc for short ones, so that length-scales are in units of the radius. As smooth as
-    the kernel.
+    Distances are chords, which are close to arcs if they are short, so length-scales are in units of the radius. Functions are
+    as smooth as those of the kernel.
 
     Parameters
     ----------
@@ -212,10 +220,10 @@ class OnSphere(AbstractKernel):
         _check_places("kernels.OnSphere", X)
         self.kernel.check(X.with_x(np.zeros((X.rows, 3), np.asarray(X.x).dtype)))
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.kernel.block(X.with_x(unit_vectors(X.x)), Z.with_x(unit_vectors(Z.x)))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return self.kernel.block_diag(X.with_x(unit_vectors(X.x)))
 
     def __repr__(self) -> str:

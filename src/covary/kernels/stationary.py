@@ -1,18 +1,20 @@
 """Stationary kernels: functions of the scaled distance between two inputs.
 
-Every one takes ``lengthscale``: one number, or one per input column (automatic relevance determination). The metric is
-always Euclidean, :math:`r^2 = \\sum_k (x_k - x'_k)^2/\\ell_k^2`, and k(0) = 1.
+All of them have a ``lengthscale``: one number, or one per input column (automatic relevance determination). The distance is
+Euclidean, :math:`r^2 = \\sum_k (x_k - x'_k)^2/\\ell_k^2`, and k(0) = 1.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import Any, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from covary._module import Numbers
+from covary._types import Array
 from covary.data import Inputs
 from covary.kernels import host
 from covary.kernels.base import AbstractKernel, Traits
@@ -22,29 +24,32 @@ from covary.parameters import positive
 ROOT3, ROOT5 = 3.0**0.5, 5.0**0.5
 
 
-def root(s: Any) -> Any:
-    """The square root of s ≥ 0 with a slope of zero, not infinity, at s = 0."""
+UNTYPED: Any = jax.custom_jvp  # JAX 0.11 has no return type for it with nondiff_argnums
+
+
+def root(s: Array) -> Array:
+    """Compute the square root of s ≥ 0, with a derivative of zero instead of infinity at s = 0."""
     positive_part = jnp.where(s > 0, s, 1.0)
     return jnp.where(s > 0, jnp.sqrt(positive_part), 0.0)
 
 
 class AbstractStationary(AbstractKernel):
-    """A kernel of the scaled squared distance alone: authors write ``profile``."""
+    """Base class of kernels of the scaled squared distance; subclasses implement ``profile``."""
 
-    lengthscale: Any
+    lengthscale: Numbers
 
-    def profile(self, s: Any) -> Any:
-        """k as a function of s = r², elementwise, with a finite slope at s = 0."""
+    def profile(self, s: Array) -> Array:
+        """Return k as a function of s = r², elementwise, with a finite derivative at s = 0."""
         raise NotImplementedError
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.profile(scaled_square(X.x, Z.x, self.lengthscale))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
     def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        """k and, if ``slope``, dk/ds, in NumPy; may write over s. For kernels whose only parameter is the length-scale."""
+        """Return k and, if ``slope``, dk/ds, in NumPy; may overwrite s. For kernels with no parameter but the length-scale."""
         raise NotImplementedError
 
     @property
@@ -59,7 +64,7 @@ class AbstractStationary(AbstractKernel):
     def host_block(self, X: Inputs, Z: Inputs) -> np.ndarray:
         return self.host_profile(host.square_distances(*self._host_parts(X, Z)), False)[0]
 
-    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Any, np.ndarray]:
+    def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Self, np.ndarray]:
         A, B, w = self._host_parts(X, Z)
         block, W = self.host_profile(host.square_distances(A, B, w), True)
         assert W is not None
@@ -73,7 +78,7 @@ class SquaredExponential(AbstractStationary):
 
     .. math:: k(x, x') = e^{-r^2/2}, \qquad r^2 = \sum_k (x_k - x'_k)^2 / \ell_k^2 .
 
-    Sample paths are analytic, often too smooth for measured data: try :class:`Matern52` first.
+    Sample paths are analytic, which is often too smooth for measured data: try :class:`Matern52` first.
 
     Parameters
     ----------
@@ -90,42 +95,40 @@ class SquaredExponential(AbstractStationary):
     0.882497
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
         return Traits(stationary=True, smoothness=np.inf, isotropic=np.ndim(self.lengthscale) == 0)
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         return jnp.exp(-0.5 * s)
 
     def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        s *= -0.5
-        k = np.exp(s, out=s)
-        return k, -0.5 * k if slope else None
+        return host.squared_exponential_profile(s, slope)
 
 
 @jax.custom_jvp
-def _matern12(s: Any, floor: Any) -> Any:
+def _matern12(s: Array, floor: Array) -> Array:
     return jnp.exp(-root(s))
 
 
 @_matern12.defjvp
-def _matern12_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _matern12_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s, floor), (ds, _) = primals, tangents
     k = jnp.exp(-root(s))
-    apart = s > floor  # dk/ds is infinite at s = 0, where s itself does not move with the parameters
+    apart = s > floor  # dk/ds is infinite at s = 0, where s does not depend on the parameters
     return k, jnp.where(apart, -k / (2 * jnp.where(apart, root(s), 1.0)), 0.0) * ds
 
 
 @jax.custom_jvp
-def _matern32(s: Any) -> Any:
+def _matern32(s: Array) -> Array:
     t = ROOT3 * root(s)
     return (1 + t) * jnp.exp(-t)
 
 
 @_matern32.defjvp
-def _matern32_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _matern32_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s,), (ds,) = primals, tangents
     t = ROOT3 * root(s)
     decay = jnp.exp(-t)
@@ -133,13 +136,13 @@ def _matern32_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 @jax.custom_jvp
-def _matern52(s: Any) -> Any:
+def _matern52(s: Array) -> Array:
     t = ROOT5 * root(s)
     return (1 + t + t * t / 3) * jnp.exp(-t)
 
 
 @_matern52.defjvp
-def _matern52_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _matern52_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
     (s,), (ds,) = primals, tangents
     t = ROOT5 * root(s)
     decay = jnp.exp(-t)
@@ -147,11 +150,11 @@ def _matern52_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
 
 
 class Matern12(AbstractStationary):
-    r"""Matérn kernel with smoothness 1/2: the exponential, or Ornstein–Uhlenbeck, kernel.
+    r"""Matérn kernel with smoothness 1/2: the exponential (Ornstein–Uhlenbeck) kernel.
 
     .. math:: k(x, x') = e^{-r}
 
-    Sample paths are continuous and nowhere differentiable: rough, mean-reverting signals.
+    For rough, mean-reverting signals: sample paths are continuous and nowhere differentiable.
 
     Parameters
     ----------
@@ -168,17 +171,17 @@ class Matern12(AbstractStationary):
     0.606531
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
         return Traits(stationary=True, smoothness=0, isotropic=np.ndim(self.lengthscale) == 0)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         s = scaled_square(X.x, Z.x, self.lengthscale)
         return _matern12(s, rounding_floor(X.x, Z.x, self.lengthscale))
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         return _matern12(s, jnp.zeros_like(s))
 
 
@@ -204,30 +207,25 @@ class Matern32(AbstractStationary):
     0.784888
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
         return Traits(stationary=True, smoothness=1, isotropic=np.ndim(self.lengthscale) == 0)
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         return _matern32(s)
 
     def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        s *= 3
-        t = np.sqrt(s, out=s)
-        decay = np.exp(-t)
-        t += 1
-        t *= decay
-        return t, -1.5 * decay if slope else None
+        return host.matern32_profile(s, slope)
 
 
 class Matern52(AbstractStationary):
-    r"""Matérn kernel with smoothness 5/2: the default of the front doors.
+    r"""Matérn kernel with smoothness 5/2: the default of the estimators.
 
     .. math:: k(x, x') = \bigl(1 + \sqrt5\,r + \tfrac53 r^2\bigr)\, e^{-\sqrt5\,r}
 
-    Sample paths are twice mean-square differentiable: smooth, yet not analytic.
+    Sample paths are twice mean-square differentiable: smooth, but not analytic.
 
     Parameters
     ----------
@@ -244,28 +242,17 @@ class Matern52(AbstractStationary):
     0.828649
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
         return Traits(stationary=True, smoothness=2, isotropic=np.ndim(self.lengthscale) == 0)
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         return _matern52(s)
 
     def host_profile(self, s: np.ndarray, slope: bool) -> tuple[np.ndarray, np.ndarray | None]:
-        s *= 5
-        t = np.sqrt(s)
-        decay = np.exp(-t)
-        t += 1
-        s /= 3
-        s += t
-        s *= decay
-        if not slope:
-            return s, None
-        t *= decay
-        t *= -5 / 6
-        return s, t
+        return host.matern52_profile(s, slope)
 
 
 class RationalQuadratic(AbstractStationary):
@@ -292,19 +279,19 @@ class RationalQuadratic(AbstractStationary):
     0.894427
     """
 
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
     _: KW_ONLY
-    alpha: Any = positive(1.0)
+    alpha: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
         return Traits(stationary=True, smoothness=np.inf, isotropic=np.ndim(self.lengthscale) == 0)
 
-    def profile(self, s: Any) -> Any:
+    def profile(self, s: Array) -> Array:
         x = s / (2 * self.alpha)
         u = 1 + x
         return jnp.exp(-self.alpha * (jnp.log(u) + (x - (u - 1)) / u))  # log1p by Kahan's correction, twice as fast
 
 
 RBF = SquaredExponential
-"""Another name of :class:`SquaredExponential`, which it prints as."""
+"""Alias of :class:`SquaredExponential`; its repr is ``SquaredExponential``."""

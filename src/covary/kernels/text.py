@@ -1,7 +1,7 @@
-"""Kernels from text, through Python's own grammar and a white list; nothing is evaluated.
+"""Parsing of kernels from text, with Python's grammar and a list of allowed names. No code is evaluated.
 
-``parse(repr(kernel))`` gives the kernel back, exact to the last digit. The same notation is used by the estimators, the
-command, model files and reports.
+``parse(repr(kernel))`` returns the same kernel exactly. The notation is the same in the estimators, the command, model files
+and reports.
 """
 
 from __future__ import annotations
@@ -16,94 +16,25 @@ from difflib import get_close_matches
 from typing import Any
 
 from covary._checks import CovaryError, fail
+from covary._errors import Option
 from covary._module import CONVERT, HELD, STATIC, Mark, Marked
 from covary.kernels.authors import KERNELS
 from covary.kernels.base import AbstractKernel, Scaled
-from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns, Function
-from covary.kernels.dot_product import Constant, Linear, Polynomial
-from covary.kernels.isotropic import Bessel, GammaExponential, PiecewisePolynomial, SquaredExponentialMixture
-from covary.kernels.matern import Matern, MaternHalfInteger
-from covary.kernels.metric import FactorMetric
-from covary.kernels.networks import ArcCosine, TanhNetwork
-from covary.kernels.nonstationary import NeuralNetwork, Wiener
-from covary.kernels.periodic import Cosine, Periodic
-from covary.kernels.processes import BrownianBridge, FractionalBrownian
-from covary.kernels.spectral import Periodised, Spectral, SpectralMixture
-from covary.kernels.sphere import GreatCircle, OnSphere, SinePower
-from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuadratic, SquaredExponential
-from covary.kernels.structure import Additive, BasisFunctions, GaussianBasis, Invariant, Normalised
-from covary.kernels.varying import (
-    ChangePoint,
-    FunctionField,
-    GaussianField,
-    ModulatedSquaredExponential,
-    PaciorekSchervish,
-    VaryingAmplitude,
-    VaryingLengthscale,
-)
-from covary.kernels.warped import Mapped, Warped
-from covary.kernels.wiener import IntegratedWiener
+from covary.kernels.dot_product import Constant
+from covary.kernels.stationary import Matern12, SquaredExponential
+from covary.kernels.varying import FunctionField, GaussianField
 from covary.parameters import bounded, fixed, learned
 
-CATALOGUE: dict[str, Any] = {
-    kernel.__name__: kernel
-    for kernel in (
-        Constant,
-        Linear,
-        Polynomial,
-        SquaredExponential,
-        Matern12,
-        Matern32,
-        Matern52,
-        MaternHalfInteger,
-        Matern,
-        RationalQuadratic,
-        GammaExponential,
-        SquaredExponentialMixture,
-        PiecewisePolynomial,
-        Bessel,
-        Periodic,
-        Cosine,
-        Periodised,
-        SpectralMixture,
-        Spectral,
-        NeuralNetwork,
-        TanhNetwork,
-        ArcCosine,
-        Wiener,
-        IntegratedWiener,
-        BrownianBridge,
-        FractionalBrownian,
-        VaryingLengthscale,
-        PaciorekSchervish,
-        ModulatedSquaredExponential,
-        VaryingAmplitude,
-        ChangePoint,
-        Warped,
-        Mapped,
-        FactorMetric,
-        Additive,
-        Invariant,
-        BasisFunctions,
-        GaussianBasis,
-        Normalised,
-        Hamming,
-        Exchangeable,
-        Categories,
-        GreatCircle,
-        SinePower,
-        OnSphere,
-        Columns,
-    )
-}
-FIELDS = {field.__name__: field for field in (GaussianField, FunctionField)}  # what a kernel may vary with
+CATALOGUE: dict[str, type[AbstractKernel]] = {}  # the kernels exported by covary.kernels, which fills this table
+FIELDS = {field.__name__: field for field in (GaussianField, FunctionField)}  # the fields of nonstationary kernels
 ALIASES = {"OrnsteinUhlenbeck": Matern12, "RBF": SquaredExponential, "SE": SquaredExponential}
-INNER = ("kernel", "before", "after")  # where a kernel stands inside another
+COMMON = ["Matern52", "Matern32", "SquaredExponential", "RationalQuadratic", "Periodic", "Linear", "Constant", "Additive"]
+INNER = ("kernel", "before", "after")  # the arguments that take a kernel
 MOST_CHARACTERS, MOST_DEPTH = 10_000, 50
-MOST_MADE = 10**6  # numbers that the kernels of one text may make by themselves, as Categories(1000, rank=10) makes 10,000
-MOST_POWER, LARGEST = 64, 1e300  # of numbers: exponents, and what may come out
-WHOLE = 2**53  # whole numbers up to here stay whole
+MOST_MADE = 10**6  # numbers that the kernels of one text may create, as Categories(1000, rank=10) creates 10,000
+MOST_POWER, LARGEST = 64, 1e300  # largest exponent and result of arithmetic with numbers
+WHOLE = 2**53  # integers up to this size stay integers
 ARITHMETIC = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -120,21 +51,21 @@ def parse(
     most: int = MOST_CHARACTERS,
     held: bool = True,
 ) -> AbstractKernel:
-    """A kernel from text such as ``"2*Matern52(lengthscale=[1,3]) + Periodic(period=fixed(1))"``.
+    """Parse a kernel from text such as ``"2*Matern52(lengthscale=[1,3]) + Periodic(period=fixed(1))"``.
 
     Parameters
     ----------
     text
-        Sums, products and whole powers of kernels; kernel names with keyword arguments; ``.on(columns)`` with numbers or
+        Sums, products and integer powers of kernels; kernel names with keyword arguments; ``.on(columns)`` with numbers or
         names of columns; numbers and arithmetic with them (``66**2``); ``fixed(value)``, ``learned(value)`` and
         ``bounded(value, lower, upper)``. At most 10,000 characters and 50 levels deep.
     functions
-        The functions behind ``Function(name, ...)`` terms, by name.
+        The functions of ``Function(name, ...)`` terms, by name.
     most
-        How many characters are allowed (model files allow more: a length-scale per column takes room).
+        Maximum number of characters. Model files allow more, since they may contain a length-scale per column.
     held
-        Whether a plain number holds a parameter that is held unless asked otherwise (ν of ``Matern``). False for model files:
-        today's say it with a mark, and in older ones a plain number was learned.
+        Whether a plain number fixes a parameter that is fixed unless ``learned`` (ν of ``Matern``). False for model files:
+        current ones mark it explicitly, and in older ones a plain number was learned.
 
     Examples
     --------
@@ -150,7 +81,7 @@ def parse(
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        reason = getattr(error, "msg", None) or "it is nested too deep"
+        reason = getattr(error, "msg", None) or "it is nested too deeply"
         raise fail("kernels.parse", f"{_short(text)} is not a kernel expression ({reason})", _HELP) from None
     result = _Reader(functions or {}, held).read(tree, 0)
     if isinstance(result, int | float):
@@ -175,25 +106,25 @@ def _text(node: ast.expr) -> str:
 
 
 def _unknown(node: ast.expr) -> CovaryError:
-    return fail("kernels.parse", f"{_text(node)} is not understood", _HELP)
+    return fail("kernels.parse", f"{_text(node)} cannot be parsed", _HELP)
 
 
 def _near(name: str) -> list[str]:
-    """Kernels whose names are near to one, whatever its case."""
+    """Return kernels with similar names, ignoring case."""
     lower = {known.lower(): known for known in (*CATALOGUE, *ALIASES)}
-    return [lower[found] for found in get_close_matches(name.lower(), lower, 5, 0.4)] or list(CATALOGUE)[:12]
+    return [lower[found] for found in get_close_matches(name.lower(), lower, 5, 0.4)] or COMMON
 
 
 def _bare(name: str) -> CovaryError:
-    """A name that stands without brackets, of a kernel or near to one."""
+    """Return the error for a name without parentheses, of a kernel or similar to one."""
     if name in CATALOGUE or name in ALIASES:
-        return fail("kernels.parse", f"{name} stands without brackets", f"write {name}()")
+        return fail("kernels.parse", f"{name} is missing parentheses", f"write {name}()", argument=name)
     near = ", ".join(f"{found}()" for found in _near(name)[:3])
     return fail("kernels.parse", f"no kernel is called {name!r}", f"write one such as {near}")
 
 
 def _computed(op: ast.operator, left: float, right: float, node: ast.expr) -> float:
-    """Arithmetic with two numbers, in floats unless the result is a moderate whole number."""
+    """Compute with two numbers, in floats unless the result is an integer of moderate size."""
     if isinstance(op, ast.Pow) and abs(right) > MOST_POWER:
         raise fail("kernels.parse", f"the power is {right!r}", f"give a number up to {MOST_POWER}")
     try:
@@ -201,7 +132,7 @@ def _computed(op: ast.operator, left: float, right: float, node: ast.expr) -> fl
     except (ZeroDivisionError, OverflowError):
         value = float("nan")
     if isinstance(value, complex) or not abs(value) <= LARGEST:
-        raise fail("kernels.parse", f"{_text(node)} is no finite number", "write the number itself")
+        raise fail("kernels.parse", f"{_text(node)} is not a finite number", "write the number itself")
     whole = isinstance(left, int) and isinstance(right, int) and not isinstance(op, ast.Div)
     return int(value) if whole and value == int(value) and abs(value) <= WHOLE else value
 
@@ -212,10 +143,10 @@ class _Reader:
 
     def read(self, node: ast.expr, depth: int) -> Any:
         if depth > MOST_DEPTH:
-            raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} deep", "write a flatter expression")
+            raise fail("kernels.parse", f"the text is nested more than {MOST_DEPTH} levels deep", "write a flatter expression")
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
             if isinstance(node.value, int) and abs(node.value) > sys.float_info.max:
-                raise fail("kernels.parse", "the text holds a number of more than 300 digits", "write it as 1.5e300")
+                raise fail("kernels.parse", "the text contains a number of more than 300 digits", "write it as 1.5e300")
             return node.value
         if isinstance(node, ast.Name) and node.id in self.functions:
             return self.functions[node.id]
@@ -240,7 +171,7 @@ class _Reader:
         raise _unknown(node)
 
     def combine(self, node: ast.BinOp, depth: int) -> Any:
-        # a long chain of sums leans left: walk it in a loop, so that depth counts nesting and not length
+        # a long chain of sums nests to the left: traverse it in a loop, so that depth counts nesting and not length
         chain: list[tuple[ast.operator, ast.expr]] = []
         left: ast.expr = node
         while isinstance(left, ast.BinOp):
@@ -266,7 +197,7 @@ class _Reader:
         if isinstance(left, int | float) and isinstance(right, int | float) and type(op) in ARITHMETIC:
             return _computed(op, left, right, node)
         if isinstance(op, ast.BitXor):
-            raise fail("kernels.parse", f"{_text(node)} holds ^", "write ** for powers")
+            raise fail("kernels.parse", f"{_text(node)} contains ^", "write ** for powers")
         raise _unknown(node)
 
     def call(self, node: ast.Call, depth: int) -> Any:
@@ -278,7 +209,7 @@ class _Reader:
         if not isinstance(node.func, ast.Name) or None in names:
             raise _unknown(node)
         if len(set(names)) < len(names):
-            raise fail("kernels.parse", f"a keyword stands twice among {', '.join(map(str, names))}", "give each once")
+            raise fail("kernels.parse", f"a keyword is repeated in {', '.join(map(str, names))}", "give each once")
         name = node.func.id
         if name == "Function":
             return self.function(node, depth)
@@ -286,17 +217,17 @@ class _Reader:
         marks = {"fixed": fixed, "bounded": bounded, "learned": learned}
         maker = {**marks, **FIELDS, **ALIASES, **CATALOGUE}.get(name)
         if maker is None:
-            do = KERNELS.get(name) or f"choose one such as {', '.join(_near(name))}"
+            do = KERNELS.get(name) or f"choose a kernel such as {', '.join(_near(name))}"
             raise fail("kernels.parse", f"no kernel is called {name!r}", do)
         structure = [f for f in fields(maker) if f.metadata.get(STATIC)] if isinstance(maker, type) else []
         options = {f.name for f in structure}
         keywords = {str(k.arg): self.argument(k, options, depth) for k in node.keywords}
         known = {f.name for f in fields(maker)} if isinstance(maker, type) else set()
-        if "parameters" in known:  # of a user's function
+        if "parameters" in known:  # of a user-defined function
             keywords["parameters"] = {k: keywords.pop(k) for k in list(keywords) if k not in known}
         single = {f.name for f in structure if f.metadata.get(CONVERT) is None}
         if any(isinstance(getattr(v, "value", v), list) for k, v in keywords.items() if k in single):
-            raise fail("kernels.parse", f"{_text(node)} holds a list where one number is expected", _HELP)
+            raise fail("kernels.parse", f"{_text(node)} contains a list where one number is expected", _HELP)
         self.bounded(name, maker, arguments, keywords)
         if not self.held and isinstance(maker, type):
             for f in (f for f in fields(maker) if HELD in f.metadata and isinstance(keywords.get(f.name), int | float)):
@@ -308,31 +239,31 @@ class _Reader:
         except TypeError:
             raise fail("kernels.parse", f"{name} does not take these arguments", _HELP) from None
         except (ValueError, OverflowError):
-            raise fail("kernels.parse", f"{_text(node)} holds a value of the wrong shape", _HELP) from None
+            raise fail("kernels.parse", f"{_text(node)} contains a value of the wrong shape", _HELP) from None
         for inner in (f for f in INNER if name in CATALOGUE and f in vars(value)):
             if not isinstance(getattr(value, inner), AbstractKernel):
                 raise fail("kernels.parse", f"{_text(node)}: {name} takes a kernel as {inner}", _HELP)
-        if name in CATALOGUE and not isinstance(vars(value).get("field", GaussianField((0.0,))), tuple(FIELDS.values())):
+        if name in CATALOGUE and "field" in vars(value) and not isinstance(value.field, tuple(FIELDS.values())):
             raise fail("kernels.parse", f"{_text(node)}: {name} takes a field", "write GaussianField(centres, beta=...)")
         return value
 
     def bounded(self, name: str, maker: Any, arguments: list[Any], keywords: dict[str, Any]) -> None:
-        """Refuse a text that makes more numbers than it may, before they are made."""
+        """Raise an error if a text would create too many numbers, before they are created."""
         if name not in CATALOGUE:
             return
         try:
             given = inspect.signature(maker).bind(*arguments, **keywords)
-        except TypeError:  # the maker says it better
+        except TypeError:  # the constructor raises a better error
             return
         given.apply_defaults()
         plain = {k: v.value if isinstance(v, Marked) else v for k, v in given.arguments.items()}
         self.made += maker.makes(plain)
         if self.made > MOST_MADE:
-            what = f"the text makes {name} of {f'{self.made:,.0f}' if self.made < 1e15 else 'endless'} numbers"
-            raise fail("kernels.parse", what, f"ask for at most {MOST_MADE:,} in all, or build the kernel in Python")
+            what = f"with {name} the kernel has {f'{self.made:,.0f}' if self.made < 1e15 else 'too many'} parameters"
+            raise fail("kernels.parse", what, f"give at most {MOST_MADE:,} in all, or build the kernel in Python")
 
     def argument(self, keyword: ast.keyword, options: set[str], depth: int) -> Any:
-        """The value of a keyword; words and None only where a kernel has such an option."""
+        """Return the value of a keyword. Strings and None are allowed only for options of the kernel."""
         node = keyword.value
         if keyword.arg == "columns" and isinstance(node, ast.List | ast.Tuple):
             return [self.place(item, depth) for item in node.elts]
@@ -341,7 +272,7 @@ class _Reader:
         return self.read(node, depth + 1)
 
     def place(self, node: ast.expr, depth: int) -> Any:
-        """A column: its number or its name."""
+        """Return the number or the name of a column."""
         if isinstance(node, ast.Name):
             raise fail("kernels.parse", f".on({node.id}) has a name without quotes", f"write .on({node.id!r})")
         named = isinstance(node, ast.Constant) and isinstance(node.value, str)
@@ -356,10 +287,12 @@ class _Reader:
 
     def function(self, node: ast.Call, depth: int) -> Any:
         if len(node.args) != 1 or not isinstance(node.args[0], ast.Name):
-            raise fail("kernels.parse", f"{_text(node)} is not understood", "write Function(name, ...)")
+            raise fail("kernels.parse", f"{_text(node)} cannot be parsed", "write Function(name, ...)")
         name = node.args[0].id
         if name not in self.functions:
-            raise fail("kernels.parse", f"the function {name!r} is not known here", f"pass functions={{{name!r}: f}}")
+            raise fail(
+                "kernels.parse", f"the function {name!r} is not defined", "pass " + Option("functions", f"{{{name!r}: f}}")
+            )
         values = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
         smoothness = values.pop("smoothness", 0)
         return Function(self.functions[name], parameters=values, smoothness=smoothness)

@@ -1,6 +1,6 @@
-"""Kernels evaluated by compiled tiles of one fixed size, so that the number of rows never enters a compiled shape.
+"""Evaluation of kernels in compiled tiles of a fixed size, so that the compiled code does not depend on the number of rows.
 
-A kernel is compiled twice, whatever n: its tile, and the tile's vector-Jacobian product. The second recomputes what it
+A kernel is compiled twice for any n: its tile, and the vector-Jacobian product of the tile. The latter recomputes what it
 needs, so a gradient stores no intermediate of size n × n. Tiles run on a few threads and write into one buffer.
 """
 
@@ -11,35 +11,47 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from covary._module import without_marks
+from covary._module import Module, without_marks
 from covary._precision import cast, precision
 from covary._threads import alone, blas_threads
+from covary._types import Array, DTypeLike
 from covary.data import Inputs
 from covary.kernels import host
 
-SMALL, MIDDLE, LARGE = 128, 256, 512  # the sizes of a tile
-THIN, WIDE = 16, 1024  # a few rows against many: the shape of a prediction at a point
-ROWS = 256  # blocks of rows, for functions of one row
-ALONE = 200_000  # entries that one thread computes sooner than a second one starts
+if TYPE_CHECKING:
+    from jaxlib._jax import Device
 
-traces = {"tile": 0, "pull": 0}  # how often each was traced; read by the tests
+    from covary.kernels.base import AbstractKernel
+
+Kernel = TypeVar("Kernel", bound="AbstractKernel")
+Tree = TypeVar("Tree")  # arrays in tuples, modules, or alone
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+Span = tuple[int, int]
+
+SMALL, MIDDLE, LARGE = 128, 256, 512  # the sizes of a tile
+THIN, WIDE = 16, 1024  # for a few rows against many, as in predictions at a few points
+ROWS = 256  # blocks of rows, for functions of one row
+ALONE = 200_000  # entries below which one thread is faster than starting a second
+
+traces = {"tile": 0, "pull": 0}  # number of times each was traced, for tests
 
 
 @jax.jit
-def _tile(kernel: Any, X: Inputs, Z: Inputs) -> Any:
+def _tile(kernel: AbstractKernel, X: Inputs, Z: Inputs) -> Array:
     traces["tile"] += 1
     return kernel.block(X, Z)
 
 
 @jax.jit
-def _pull(kernel: Any, X: Inputs, Z: Inputs, G: Any, scale: Any, low_rank: Any, diagonal: Any) -> Any:
-    """The gradient of a block and its mirror image; of a diagonal block only one triangle is read."""
+def _pull(kernel: Kernel, X: Inputs, Z: Inputs, G: Array, scale: Array, low_rank: tuple[Array, ...], diagonal: Array) -> Kernel:
+    """Return the gradient of a block and its mirror image. Only one triangle of a diagonal block is read."""
     traces["pull"] += 1
     left_x, right_x, left_z, right_z = low_rank
     row, column = jax.lax.broadcasted_iota(int, G.shape, 0), jax.lax.broadcasted_iota(int, G.shape, 1)
@@ -50,53 +62,53 @@ def _pull(kernel: Any, X: Inputs, Z: Inputs, G: Any, scale: Any, low_rank: Any, 
 
 
 @jax.jit
-def _pull_inputs(kernel: Any, X: Inputs, Z: Inputs, G: Any) -> Any:
+def _pull_inputs(kernel: Kernel, X: Inputs, Z: Inputs, G: Array) -> tuple[Kernel, Array]:
     traces["pull"] += 1
     kernel_bar, x_bar = jax.vjp(lambda k, x: k.block(X.with_x(x), Z), kernel, X.x)[1](G)
     return kernel_bar, x_bar
 
 
 @jax.jit
-def _pull_block(kernel: Any, X: Inputs, Z: Inputs, G: Any) -> Any:
+def _pull_block(kernel: Kernel, X: Inputs, Z: Inputs, G: Array) -> Kernel:
     traces["pull"] += 1
     return jax.vjp(lambda k: k.block(X, Z), kernel)[1](G)[0]
 
 
 @jax.jit
-def _diag(kernel: Any, X: Inputs) -> Any:
+def _diag(kernel: AbstractKernel, X: Inputs) -> Array:
     return kernel.block_diag(X)
 
 
 @jax.jit
-def _diag_pull(kernel: Any, X: Inputs, g: Any) -> Any:
+def _diag_pull(kernel: Kernel, X: Inputs, g: Array) -> Kernel:
     return jax.vjp(lambda k: k.block_diag(X), kernel)[1](g)[0]
 
 
 def tile_size(rows: int) -> int:
-    """The tile for this many rows: little is computed in vain, and problems of like size share what was compiled."""
+    """Return the tile size for this many rows. Padding is small, and problems of similar size share compiled code."""
     return SMALL if rows <= 512 else MIDDLE if rows <= 1024 else LARGE
 
 
 def cross_size(rows: int, columns: int) -> tuple[int, int]:
-    """The tile of a cross matrix: square as for a gram, but against very many columns as large as pads few rows."""
+    """Return the tile shape for a cross matrix: as for a gram, but larger for very many columns if it pads few rows."""
     if columns < 2 * LARGE:
         return tile_size(rows), tile_size(rows)
     fitting = [size for size in (LARGE, MIDDLE, SMALL) if -rows % size <= rows // 8]
     return (fitting or [SMALL])[0], LARGE
 
 
-def host_device() -> Any:
-    """The device tiles run on: the CPU, also where an accelerator is the default."""
+def host_device() -> Device:
+    """Return the device that tiles run on: the CPU, even if an accelerator is the default."""
     return jax.local_devices(backend="cpu")[0]
 
 
 def threads() -> int:
-    """How many threads evaluate tiles: the cores this process may use, four at most."""
+    """Return the number of threads that evaluate tiles: the cores this process may use, at most four."""
     return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1))
 
 
 def padded(X: Inputs, multiple: int) -> Inputs:
-    """The inputs with their last row repeated up to a multiple of the tile."""
+    """Return the inputs with the last row repeated up to a multiple of the tile size."""
     short = -X.rows % multiple
     if not short:
         return X
@@ -106,16 +118,16 @@ def padded(X: Inputs, multiple: int) -> Inputs:
 
 @cache
 def _pool(process: int, count: int) -> ThreadPoolExecutor:
-    """The threads of this process (a forked one gets its own): starting them anew costs as much as a tile."""
+    """Return the thread pool of this process (a forked one gets another), because starting threads costs as much as a tile."""
     return ThreadPoolExecutor(count, thread_name_prefix="covary-tiles")
 
 
-def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any, entries: int) -> list[Any]:
-    """Apply ``work`` to every item of so many entries, in order, each inside the precision scope; on threads if it pays."""
+def _run(work: Callable[[Item], Result], items: Iterable[Item], dtype: DTypeLike, entries: int) -> list[Result]:
+    """Apply ``work`` to items of ``entries`` entries each, in the given precision, on threads if that is faster."""
     items = list(items)
     device = host_device()
 
-    def scoped(item: Any) -> Any:
+    def scoped(item: Item) -> Result:
         with precision(dtype), jax.default_device(device):
             return work(item)
 
@@ -126,7 +138,7 @@ def _run(work: Callable[[Any], Any], items: Iterable[Any], dtype: Any, entries: 
 
 
 class _Within(threading.local):
-    """Whether this thread is a worker of :func:`stream`; then tiles are its own affair."""
+    """Whether this thread is a worker of :func:`stream`, which then evaluates its tiles itself."""
 
     worker = False
 
@@ -134,16 +146,15 @@ class _Within(threading.local):
 _within = _Within()
 
 
-def stream(work: Callable[[Any], Any], items: Sequence[Any], dtype: Any) -> Iterator[Any]:
-    """Apply ``work`` to every item, large pieces of algebra and tiles alike, one item a thread; the results in order.
+def stream(work: Callable[[Item], Result], items: Sequence[Item], dtype: DTypeLike) -> Iterator[Result]:
+    """Apply ``work`` to every item, one item per thread, and yield the results in order.
 
-    BLAS keeps to one thread meanwhile: threads that work on pieces of their own wait for nobody, while BLAS's own threads
-    and those of the tiles take turns and, waiting, each other's cores. Only what releases the interpreter gains (NumPy's
-    products do, SciPy's do not).
+    BLAS uses one thread meanwhile, because its threads and those of the tiles would otherwise compete for the same cores. This
+    is faster only for code that releases the interpreter lock (NumPy's products do, SciPy's do not).
     """
     device = host_device()
 
-    def scoped(item: Any) -> Any:
+    def scoped(item: Item) -> Result:
         _within.worker = True
         try:
             with precision(dtype), jax.default_device(device):
@@ -159,17 +170,17 @@ def stream(work: Callable[[Any], Any], items: Sequence[Any], dtype: Any) -> Iter
         yield from _pool(os.getpid(), count).map(scoped, items)
 
 
-def _spans(rows: int, step: int) -> list[tuple[int, int]]:
+def _spans(rows: int, step: int) -> list[Span]:
     return [(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
-def total(parts: list[Any]) -> Any:
-    """The sum of trees, in order (so that results do not depend on scheduling)."""
+def total(parts: list[Tree]) -> Tree:
+    """Return the sum of trees, in order, so that results do not depend on scheduling."""
     return jax.tree_util.tree_map(lambda *leaves: sum(np.asarray(leaf) for leaf in leaves), *parts)
 
 
-def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None, tile: int | None = None) -> np.ndarray:
-    """K(X, X) into the lower triangle of a Fortran-ordered buffer (what lies above the diagonal blocks is not touched)."""
+def gram_lower(kernel: AbstractKernel, X: Inputs, out: np.ndarray | None = None, tile: int | None = None) -> np.ndarray:
+    """Write K(X, X) to the lower triangle of a Fortran-ordered buffer, leaving entries above the diagonal blocks unchanged."""
     n, dtype = X.rows, X.x.dtype
     size = tile or tile_size(n)
     out = np.empty((n, n), dtype, order="F") if out is None else out
@@ -181,7 +192,7 @@ def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None, tile: int 
         return out
     bare, full = cast(without_marks(kernel), dtype), padded(X, size)
 
-    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    def work(pair: tuple[Span, Span]) -> None:
         (i, i_end), (j, j_end) = pair
         part = np.asarray(_tile(bare, full.take(slice(j, j + size)), full.take(slice(i, i + size))))
         out[i:i_end, j:j_end] = part[: j_end - j, : i_end - i].T
@@ -190,7 +201,7 @@ def gram_lower(kernel: Any, X: Inputs, out: np.ndarray | None = None, tile: int 
     return out
 
 
-def _lower_pairs(rows: int, size: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def _lower_pairs(rows: int, size: int) -> list[tuple[Span, Span]]:
     spans = _spans(rows, size)
     return [(a, b) for b in spans for a in spans if a[0] >= b[0]]
 
@@ -205,8 +216,8 @@ def mirror(K: np.ndarray) -> np.ndarray:
     return K
 
 
-def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> np.ndarray:
-    """K(X, Z) of shape (n, m) into a Fortran-ordered buffer."""
+def cross(kernel: AbstractKernel, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> np.ndarray:
+    """Write K(X, Z) of shape (n, m) to a Fortran-ordered buffer."""
     n, m, dtype = X.rows, Z.rows, X.x.dtype
     out = np.empty((n, m), dtype, order="F") if out is None else out
     bare = cast(without_marks(kernel), dtype)
@@ -221,7 +232,7 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
     rows, columns = (WIDE, THIN) if thin else cross_size(n, m)
     full_x, full_z = padded(X, rows), padded(Z, columns)
 
-    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    def work(pair: tuple[Span, Span]) -> None:
         (i, i_end), (j, j_end) = pair
         tile = np.asarray(_tile(bare, full_z.take(slice(j, j + columns)), full_x.take(slice(i, i + rows))))
         out[i:i_end, j:j_end] = tile[: j_end - j, : i_end - i].T
@@ -230,8 +241,8 @@ def cross(kernel: Any, X: Inputs, Z: Inputs, out: np.ndarray | None = None) -> n
     return out
 
 
-def diag(kernel: Any, X: Inputs, tile: int | None = None) -> np.ndarray:
-    """The diagonal of K(X, X), without the matrix. Where it is constant one entry is computed."""
+def diag(kernel: AbstractKernel, X: Inputs, tile: int | None = None) -> np.ndarray:
+    """Return the diagonal of K(X, X), without computing the matrix. If it is constant only one entry is computed."""
     n, dtype = X.rows, X.x.dtype
     bare = cast(without_marks(kernel), dtype)
     if kernel.traits.stationary and kernel.host:
@@ -247,15 +258,15 @@ def diag(kernel: Any, X: Inputs, tile: int | None = None) -> np.ndarray:
 
 
 def pull_gram(
-    kernel: Any,
+    kernel: Kernel,
     X: Inputs,
     G: np.ndarray | None,
     scale: float = 1.0,
     left: np.ndarray | None = None,
     right: np.ndarray | None = None,
     tile: int | None = None,
-) -> Any:
-    """The gradient over the kernel's parameters of Σ_ij C_ij K_ij with C = scale·G + sym(left rightᵀ).
+) -> Kernel:
+    """Return the gradient over the kernel's parameters of Σ_ij C_ij K_ij with C = scale·G + sym(left rightᵀ).
 
     G is symmetric and only its lower triangle is read; it may be None. No second n × n matrix is formed.
     """
@@ -273,7 +284,7 @@ def pull_gram(
     empty = np.zeros((size, size), dtype) if G is None else None
     level = np.asarray(scale, dtype)
 
-    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
+    def work(pair: tuple[Span, Span]) -> Kernel:
         (i, i_end), (j, j_end) = pair
         if G is None:
             block = empty
@@ -290,8 +301,10 @@ def pull_gram(
     return total(_run(work, _lower_pairs(n, size), dtype, size * size))
 
 
-def _pull_on_host(bare: Any, X: Inputs, G: Any, scale: float, left: Any, right: Any) -> Any:
-    """:func:`pull_gram` in NumPy: blocks of the transposed lower triangle, each entry off the diagonal counted twice."""
+def _pull_on_host(
+    bare: Kernel, X: Inputs, G: np.ndarray | None, scale: float, left: np.ndarray | None, right: np.ndarray | None
+) -> Kernel:
+    """Compute :func:`pull_gram` in NumPy, by blocks of the transposed lower triangle; off-diagonal entries count twice."""
     n, dtype, parts = X.rows, X.x.dtype, []
     rows = {span: X.take(slice(*span)) for span in _spans(n, host.STEP)}
     for (i, i_end), (j, j_end) in _lower_pairs(n, host.STEP):
@@ -307,13 +320,15 @@ def _pull_on_host(bare: Any, X: Inputs, G: Any, scale: float, left: Any, right: 
     return total(parts)
 
 
-def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray, *, inputs: bool = True) -> tuple[Any, Any]:
-    """The gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and, if asked for, over the numbers of X (else 0)."""
+def pull_cross(
+    kernel: Kernel, X: Inputs, Z: Inputs, G: np.ndarray, *, inputs: bool = True
+) -> tuple[Kernel, np.ndarray | float]:
+    """Return the gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and, if ``inputs``, over X (otherwise 0)."""
     n, m, dtype = X.rows, Z.rows, X.x.dtype
     rows, columns = (MIDDLE, MIDDLE) if inputs else cross_size(n, m)
     bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, rows), padded(Z, columns)
 
-    def work(pair: tuple[tuple[int, int], tuple[int, int]]) -> Any:
+    def work(pair: tuple[Span, Span]) -> tuple[Kernel, np.ndarray | None]:
         (i, i_end), (j, j_end) = pair
         some_x, some_z = full_x.take(slice(i, i + rows)), full_z.take(slice(j, j + columns))
         if inputs:
@@ -321,7 +336,7 @@ def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray, *, inputs: bool
             block[: i_end - i, : j_end - j] = G[i:i_end, j:j_end]
             bar, x_bar = _pull_inputs(bare, some_x, some_z, block)
             return jax.tree_util.tree_map(np.asarray, bar), np.asarray(x_bar)[: i_end - i]
-        block = G[i:i_end, j:j_end].T  # G is Fortran-ordered: its transpose is what lies in memory
+        block = G[i:i_end, j:j_end].T  # G is Fortran-ordered, so its transpose is contiguous
         if block.shape != (columns, rows):
             block = np.zeros((columns, rows), dtype)
             block[: j_end - j, : i_end - i] = G[i:i_end, j:j_end].T
@@ -338,14 +353,14 @@ def pull_cross(kernel: Any, X: Inputs, Z: Inputs, G: np.ndarray, *, inputs: bool
     return total([bar for bar, _ in parts]), x_bar
 
 
-def pull_diag(kernel: Any, X: Inputs, g: np.ndarray) -> Any:
-    """The gradient over the kernel's parameters of Σ_i g_i k(x_i, x_i)."""
+def pull_diag(kernel: Kernel, X: Inputs, g: np.ndarray) -> Kernel:
+    """Return the gradient over the kernel's parameters of Σ_i g_i k(x_i, x_i)."""
     dtype = X.x.dtype
     if kernel.traits.stationary and X.rows > 1:  # one number for all rows
         return pull_diag(kernel, X.take(slice(0, 1)), np.asarray(g).sum(keepdims=True))
     bare, full = cast(without_marks(kernel), dtype), padded(X, ROWS)
 
-    def work(span: tuple[int, int]) -> Any:
+    def work(span: Span) -> Kernel:
         part = np.zeros(ROWS, dtype)
         part[: span[1] - span[0]] = g[span[0] : span[1]]
         return jax.tree_util.tree_map(np.asarray, _diag_pull(bare, full.take(slice(span[0], span[0] + ROWS)), part))
@@ -353,14 +368,20 @@ def pull_diag(kernel: Any, X: Inputs, g: np.ndarray) -> Any:
     return total(_run(work, _spans(X.rows, ROWS), dtype, ROWS))
 
 
-def map_rows(function: Any, parameters: Any, *rows: Any) -> Any:
-    """A function of (parameters, rows...) applied to fixed-size blocks of rows; every output has the rows first.
+@overload
+def map_rows(function: Callable[..., tuple[Array, ...]], parameters: Module, *rows: np.ndarray) -> tuple[np.ndarray, ...]: ...
+@overload
+def map_rows(function: Callable[..., Array], parameters: Module, *rows: np.ndarray) -> np.ndarray: ...
+def map_rows(
+    function: Callable[..., Array | tuple[Array, ...]], parameters: Module, *rows: np.ndarray
+) -> np.ndarray | tuple[np.ndarray, ...]:
+    """Apply a function of (parameters, rows...) to blocks of rows of a fixed size. The first axis of every output is the rows.
 
-    ``function`` must be a module-level function: it is the key under which the compiled code is kept.
+    ``function`` must be a module-level function, because it is the key of the cache of compiled code.
     """
     n, dtype = rows[0].shape[0], np.asarray(rows[0]).dtype
 
-    def work(span: tuple[int, int]) -> Any:
+    def work(span: Span) -> np.ndarray | tuple[np.ndarray, ...]:
         blocks = [_pad_rows(np.asarray(r)[span[0] : span[1]]) for r in rows]
         out = _compiled_rows(function)(parameters, *blocks)
         return jax.tree_util.tree_map(lambda v: np.asarray(v)[: span[1] - span[0]], out)
@@ -370,11 +391,16 @@ def map_rows(function: Any, parameters: Any, *rows: Any) -> Any:
     return jax.tree_util.tree_map(lambda *blocks: np.concatenate(blocks), *parts)
 
 
-def pull_rows(function: Any, parameters: Any, rows: tuple[Any, ...], bars: Any) -> Any:
-    """The gradient over the parameters of Σ bars · function(parameters, rows...)."""
+def pull_rows(
+    function: Callable[..., Array | tuple[Array, ...]],
+    parameters: Tree,
+    rows: tuple[np.ndarray, ...],
+    bars: np.ndarray | tuple[np.ndarray, ...],
+) -> Tree:
+    """Return the gradient over the parameters of Σ bars · function(parameters, rows...)."""
     n = rows[0].shape[0]
 
-    def work(span: tuple[int, int]) -> Any:
+    def work(span: Span) -> Tree:
         blocks = [_pad_rows(np.asarray(r)[span[0] : span[1]]) for r in rows]
         cotangents = jax.tree_util.tree_map(lambda b: _pad_rows(np.asarray(b)[span[0] : span[1]], zero=True), bars)
         out = _compiled_rows_pull(function)(parameters, tuple(blocks), cotangents)
@@ -391,16 +417,18 @@ def _pad_rows(block: np.ndarray, *, zero: bool = False) -> np.ndarray:
     return np.concatenate([block, filler])
 
 
-_compiled: dict[tuple[str, Any], Any] = {}
+_compiled: dict[tuple[str, Callable[..., object]], Callable[..., Any]] = {}
 
 
-def _compiled_rows(function: Any) -> Any:
+def _compiled_rows(function: Callable[..., Result]) -> Callable[..., Result]:
     return _compiled.setdefault(("map", function), jax.jit(function))
 
 
-def _pulled(function: Any, parameters: Any, rows: Any, bars: Any) -> Any:
+def _pulled(
+    function: Callable[..., Result], parameters: Tree, rows: tuple[Array, ...], bars: Array | tuple[Array, ...]
+) -> Tree:
     return jax.vjp(lambda p: function(p, *rows), parameters)[1](bars)[0]
 
 
-def _compiled_rows_pull(function: Any) -> Any:
+def _compiled_rows_pull(function: Callable[..., Result]) -> Callable[..., Any]:
     return _compiled.setdefault(("pull", function), jax.jit(partial(_pulled, function)))

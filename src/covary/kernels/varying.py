@@ -1,10 +1,10 @@
-"""Kernels whose length-scale or amplitude changes over the input space.
+"""Kernels whose length-scale or amplitude varies over the input space.
 
-What changes is a *field*: a positive function of the input, either the exponential of a sum of Gaussian bumps with learned
-heights (:class:`GaussianField`) or a user's own function (:class:`FunctionField`).
+The varying quantity is a *field*: a positive function of the input, either the exponential of a sum of Gaussian bumps with
+learned heights (:class:`GaussianField`) or a user-defined function (:class:`FunctionField`).
 
-A linear model whose slopes change from place to place (R&W, section 4.2.3) needs no kernel of its own: it is the product
-``Linear() * k`` with k the kernel of the slopes.
+A linear model whose slopes vary over the input space (R&W, section 4.2.3) needs no separate kernel: it is the product
+``Linear() * k``, where k is the kernel of the slopes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import check_finite, fail
-from covary._module import Module, child, static
+from covary._errors import Option, Place
+from covary._module import Module, Numbers, child, static
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits, together
@@ -26,25 +28,25 @@ from covary.kernels.distance import scaled_square, square_distance
 from covary.kernels.structure import check_centres, check_isotropic, evaluated, fold, numbers, points, profile, written
 from covary.parameters import REAL, named, positive, real
 
-MOST_FULL = 6  # columns of a field of full matrices: their factors are written out, d³/6 operations per entry
+MOST_FULL = 6  # columns of a field of full matrices, whose factorisation is unrolled: d³/6 operations per entry
 
 
 class GaussianField(Module):
-    r"""A positive field: the exponential of a sum of Gaussian bumps.
+    r"""Positive field: the exponential of a sum of Gaussian bumps.
 
     .. math:: g_l(x) = \exp\Bigl(\sum_j \beta_{lj}\, \psi_j(x)\Bigr), \qquad
         \psi_j(x) = \exp\Bigl(-\tfrac12 \sum_k (x_k - a_{jk})^2/\sigma_k^2\Bigr)
 
-    Far from all centres it is one.
+    Far from all centres the field is one.
 
     Parameters
     ----------
     centres
-        The points a, of shape (J, d), or (J,) for one column (structure: not learned).
+        The points a, of shape (J, d), or (J,) for one column (not learned).
     width
-        σ, one number or one per column (structure: not learned).
+        σ, one number or one per column (not learned).
     beta
-        The heights: (J,), one field for all columns; (d, J), one field per column; one number stands for J equal ones.
+        The heights: (J,) for one field for all columns, or (d, J) for one field per column. One number is repeated J times.
 
     References
     ----------
@@ -60,7 +62,7 @@ class GaussianField(Module):
     centres: Any = static(convert=points)
     _: KW_ONLY
     width: Any = static(1.0, convert=numbers)
-    beta: Any = real(0.0)
+    beta: Numbers = real(0.0)
 
     def __post_init__(self) -> None:
         Module.__post_init__(self)
@@ -69,23 +71,28 @@ class GaussianField(Module):
 
     @property
     def smoothness(self) -> float:
-        """How often the field is differentiable."""
+        """Number of times the field is differentiable."""
         return np.inf
 
-    def evaluate(self, x: Any) -> Any:
-        """The field at every row: (n,), or (n, d) where there is one per column."""
+    def evaluate(self, x: Array) -> Array:
+        """Evaluate the field at every row: (n,), or (n, d) if there is one per column."""
         weight = jnp.broadcast_to(1 / jnp.square(jnp.asarray(self.width, x.dtype)), (x.shape[1],))
         psi = jnp.exp(-0.5 * square_distance(x, jnp.asarray(self.centres, x.dtype), weight))
         return jnp.exp(psi @ self.beta.T)
 
     def check(self, who: str, X: Inputs) -> None:
-        """Raise a sentence if the field's numbers do not fit these inputs."""
+        """Raise an error if the field's parameters do not fit these inputs."""
         check_centres(who, self.centres, X)
         if np.shape(self.width) not in ((), (X.columns,)) or not np.all(np.asarray(self.width) > 0):
             raise fail(who, f"the field's width is {self.width}", "give one positive number or one per column")
         J = len(self.centres)
         if np.shape(self.beta) not in ((J,), (X.columns, J)):
-            raise fail(who, f"beta has shape {np.shape(self.beta)} for {J} centres", f"give ({J},) or ({X.columns}, {J})")
+            raise fail(
+                who,
+                f"beta has shape {np.shape(self.beta)} for {J} centres",
+                f"give ({J},) or ({X.columns}, {J})",
+                argument="beta",
+            )
         check_finite(who, "beta", np.asarray(self.beta))
 
     def __repr__(self) -> str:
@@ -93,18 +100,18 @@ class GaussianField(Module):
 
 
 class FunctionField(Module):
-    """A field from a user's function.
+    """Field given by a user-defined function.
 
     Parameters
     ----------
     function
-        ``function(x, **parameters)``, written with ``jax.numpy``: takes the table x (n, d), returns positive numbers (n,)
-        or (n, d), or positive definite matrices (n, d, d) where the kernel takes them. Each row of the answer may depend on
-        its own row of x only.
+        ``function(x, **parameters)``, written with ``jax.numpy``: takes the array x (n, d) and returns positive numbers (n,) or
+        (n, d), or positive definite matrices (n, d, d) if the kernel accepts them. Each row of the result may depend only on
+        the same row of x.
     parameters
-        Real starting values by name, handed to the function by keyword.
+        Real starting values by name, passed to the function by keyword.
     smoothness
-        How often the function is differentiable.
+        The number of times the function is differentiable.
 
     Examples
     --------
@@ -114,17 +121,17 @@ class FunctionField(Module):
     np.float64(0.662824)
     """
 
-    function: Callable[..., Any] = static()
+    function: Callable[..., Array] = static()
     _: KW_ONLY
-    parameters: dict[str, Any] = named(REAL)
+    parameters: dict[str, np.ndarray] = named(REAL)
     smoothness: float = static(np.inf)
 
-    def evaluate(self, x: Any) -> Any:
-        """The field at every row."""
+    def evaluate(self, x: Array) -> Array:
+        """Evaluate the field at every row."""
         return self.function(x, **self.parameters)
 
     def check(self, who: str, X: Inputs) -> None:
-        """Raise a sentence if the function's values are not those of a field."""
+        """Raise an error if the values of the function do not have the shape of a field or are not finite."""
         value = evaluated(self, X)
         shapes = ((X.rows,), (X.rows, X.columns), (X.rows, X.columns, X.columns))
         if value.shape not in shapes:
@@ -141,7 +148,7 @@ class FunctionField(Module):
 
 
 def _check_scales(who: str, field: Any, X: Inputs, *, full: bool) -> None:
-    """Refuse a field that is not positive, or of matrices where there may be none."""
+    """Raise an error if a field is not positive, or consists of matrices and ``full`` is False."""
     field.check(who, X)
     if isinstance(field, GaussianField):
         return
@@ -149,7 +156,7 @@ def _check_scales(who: str, field: Any, X: Inputs, *, full: bool) -> None:
     if value.ndim < 3:
         if not (value > 0).all():
             row = int(np.argmin((value > 0).reshape(X.rows, -1).all(1)))
-            raise fail(who, f"the field is {value[row]} at row {row}", "return positive numbers")
+            raise fail(who, f"the field is {value[row]} " + Place(row), "return positive numbers")
         return
     if not full or X.columns > MOST_FULL:
         what = "give a field of shape (n,) or (n, d)"
@@ -157,12 +164,12 @@ def _check_scales(who: str, field: Any, X: Inputs, *, full: bool) -> None:
     lowest = np.linalg.eigvalsh(value)[:, 0]
     if not (lowest > 0).all() or not np.allclose(value, value.transpose(0, 2, 1), rtol=1e-6):
         row = int(np.argmin(lowest))
-        raise fail(who, f"the field's matrix at row {row} is not symmetric positive definite", "return such matrices only")
+        raise fail(who, "the field's matrix " + Place(row) + " is not symmetric positive definite", "return matrices that are")
 
 
-def _factor(entry: Callable[[int, int], Any], right: list[Any]) -> tuple[Any, Any]:
-    """|A| and bᵀA⁻¹b of symmetric matrices A by their LDLᵀ factors, each entry of them an array of its own."""
-    lower: dict[tuple[int, int], Any] = {}
+def _factor(entry: Callable[[int, int], Array], right: list[Array]) -> tuple[Array, Array]:
+    """Return |A| and bᵀA⁻¹b for symmetric matrices A by LDLᵀ factorisation, with each entry as a separate array."""
+    lower: dict[tuple[int, int], Array] = {}
     determinant, quadratic, pivots, y = 1.0, 0.0, [], []
     for i in range(len(right)):
         for j in range(i + 1):
@@ -173,14 +180,14 @@ def _factor(entry: Callable[[int, int], Any], right: list[Any]) -> tuple[Any, An
                 pivots.append(part)
         y.append(right[i] - sum(lower[i, k] * y[k] for k in range(i)))
         determinant, quadratic = determinant * pivots[i], quadratic + y[i] ** 2 / pivots[i]
-    return determinant, quadratic
+    return determinant, quadratic  # type: ignore[return-value]
 
 
 @jax.custom_jvp
-def _columns(g: Any, h: Any, x: Any, z: Any, weight: Any) -> tuple[Any, Any]:
-    """Π 2gh/(g² + h²) and Σ 2w(x − z)²/(g² + h²) over columns, which are the first axis: (d, n), (d, m), (d,)."""
+def _columns(g: Array, h: Array, x: Array, z: Array, weight: Array) -> tuple[Array, Array]:
+    """Return Π 2gh/(g² + h²) and Σ 2w(x − z)²/(g² + h²) over columns, which are the first axis: (d, n), (d, m), (d,)."""
 
-    def step(carry: Any, part: Any) -> Any:
+    def step(carry: tuple[Array, Array], part: tuple[Array, ...]) -> tuple[Array, Array]:
         (product, quadratic), (a, b, u, v, w) = carry, part
         inverse = 2 / (a[:, None] ** 2 + b[None, :] ** 2)
         return product * (a[:, None] * b[None, :] * inverse), quadratic + w * (u[:, None] - v[None, :]) ** 2 * inverse
@@ -190,13 +197,13 @@ def _columns(g: Any, h: Any, x: Any, z: Any, weight: Any) -> tuple[Any, Any]:
 
 
 @_columns.defjvp
-def _columns_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+def _columns_jvp(primals: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     product, quadratic = _columns(*primals)
 
-    # tangents are spread by products with ones: in reverse mode sums over rows are then products too, not slow reductions
+    # tangents are broadcast by products with ones, so that in reverse mode sums over rows are products, not slow reductions
     one, other = jnp.ones((1, product.shape[1]), product.dtype), jnp.ones((product.shape[0], 1), product.dtype)
 
-    def step(carry: Any, part: Any) -> Any:
+    def step(carry: tuple[Array, Array], part: tuple[tuple[Array, ...], tuple[Array, ...]]) -> tuple[Array, Array]:
         (up, change), ((a, b, u, v, w), (da, db, du, dv, dw)) = carry, part
         da, du, db, dv = da[:, None] @ one, du[:, None] @ one, other @ db[None, :], other @ dv[None, :]
         a, b, apart = a[:, None], b[None, :], u[:, None] - v[None, :]
@@ -210,8 +217,8 @@ def _columns_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
     return (product, quadratic), (product * up, change)
 
 
-def local_scales(X: Inputs, Z: Inputs, g: Any, h: Any, lengthscale: Any) -> tuple[Any, Any]:
-    r"""The prefactor and the quadratic form of R&W, eqs. 4.33 and 4.34.
+def local_scales(X: Inputs, Z: Inputs, g: Array, h: Array, lengthscale: Array) -> tuple[Array, Array]:
+    r"""Return the prefactor and the quadratic form of R&W, eqs. 4.33 and 4.34.
 
     :math:`|\Sigma|^{1/4}|\Sigma'|^{1/4}/|\bar\Sigma|^{1/2}` and :math:`\Delta^\top\bar\Sigma^{-1}\Delta` with
     :math:`\bar\Sigma = (\Sigma + \Sigma')/2`, where Σ is given by fields g at X and h at Z: local scales (n,) or (n, d) in
@@ -221,7 +228,7 @@ def local_scales(X: Inputs, Z: Inputs, g: Any, h: Any, lengthscale: Any) -> tupl
     if g.ndim == 1:
         mean = 0.5 * (g[:, None] ** 2 + h[None, :] ** 2)
         ratio = g[:, None] * h[None, :] / mean
-        whole = ratio ** (d // 2) if d > 1 else 1.0
+        whole = ratio ** (d // 2) if d > 1 else jnp.ones((), ratio.dtype)
         return whole * jnp.sqrt(ratio) if d % 2 else whole, scaled_square(X.x, Z.x, lengthscale) / mean
     centre = jax.lax.stop_gradient(Z.x.mean(0))
     x, z = X.x - centre, Z.x - centre  # scaled after the difference, which is exactly zero for equal rows
@@ -237,21 +244,21 @@ def local_scales(X: Inputs, Z: Inputs, g: Any, h: Any, lengthscale: Any) -> tupl
 
 
 class VaryingLengthscale(AbstractKernel):
-    r"""Gibbs' kernel: a squared exponential whose length-scales change over the input space.
+    r"""Gibbs' kernel: a squared exponential whose length-scales vary over the input space.
 
     .. math::
         k(x, x') = \prod_l \Bigl(\frac{2 r_l(x) r_l(x')}{r_l^2(x) + r_l^2(x')}\Bigr)^{1/2}
         \exp\Bigl(-\sum_l \frac{(x_l - x'_l)^2}{r_l^2(x) + r_l^2(x')}\Bigr), \qquad r_l(x) = \ell_l\, g_l(x)
 
-    The variance is one everywhere; a constant field gives the squared exponential. Where r grows within a distance shorter
-    than itself the prefactor makes functions jagged: there :class:`~covary.kernels.Warped` is easier to read.
+    The variance is one everywhere, and a constant field gives the squared exponential. If r changes over a distance shorter
+    than r, the prefactor makes functions jagged; :class:`~covary.kernels.Warped` is then easier to interpret.
 
     Parameters
     ----------
     field
         g: a :class:`GaussianField`, or a :class:`FunctionField` that returns (n,) or (n, d).
     lengthscale
-        Positive: ℓ, one number or one per column. Hold it with ``fixed(1.0)`` where the field has a scale of its own.
+        Positive: ℓ, one number or one per column. Fix it with ``fixed(1.0)`` if the field already has a scale.
 
     References
     ----------
@@ -265,7 +272,7 @@ class VaryingLengthscale(AbstractKernel):
 
     field: Any = child()
     _: KW_ONLY
-    lengthscale: Any = positive(1.0)
+    lengthscale: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
@@ -275,16 +282,16 @@ class VaryingLengthscale(AbstractKernel):
         AbstractKernel.check(self, X)
         _check_scales("kernels.VaryingLengthscale", self.field, X, full=False)
 
-    def factors(self, X: Inputs, Z: Inputs) -> tuple[Any, Any]:
-        """The two factors of the kernel apart, in jax.numpy: the prefactor (Gibbs, eq. 3.85) and the exponential."""
+    def factors(self, X: Inputs, Z: Inputs) -> tuple[Array, Array]:
+        """Return the two factors of the kernel, in jax.numpy: the prefactor (Gibbs, eq. 3.85) and the exponential."""
         prefactor, quadratic = local_scales(X, Z, self.field.evaluate(X.x), self.field.evaluate(Z.x), self.lengthscale)
         return prefactor, jnp.exp(-0.5 * quadratic)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         prefactor, exponential = self.factors(X, Z)
         return prefactor * exponential
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.ones(X.rows, X.x.dtype)
 
     def __repr__(self) -> str:
@@ -292,19 +299,19 @@ class VaryingLengthscale(AbstractKernel):
 
 
 class PaciorekSchervish(AbstractKernel):
-    r"""Any isotropic kernel with a metric that changes over the input space.
+    r"""Isotropic kernel with a metric that varies over the input space.
 
     .. math::
         k_{NS}(x, x') = \frac{|\Sigma(x)|^{1/4} |\Sigma(x')|^{1/4}}{|\bar\Sigma|^{1/2}}\, k\bigl(\sqrt{Q}\bigr), \qquad
         \bar\Sigma = \tfrac12(\Sigma(x) + \Sigma(x')), \quad Q = (x - x')^\top \bar\Sigma^{-1} (x - x')
 
-    With the squared exponential and diagonal Σ it is :class:`VaryingLengthscale`; with a Matérn kernel functions are as
-    smooth as that kernel's.
+    With the squared exponential and diagonal Σ it is :class:`VaryingLengthscale`. With a Matérn kernel, functions are as smooth
+    as those of that kernel.
 
     Parameters
     ----------
     kernel
-        A kernel of distance alone, valid in every dimension, or sums and products of such.
+        An isotropic kernel that is valid in every dimension, or sums and products of such kernels.
     field
         Σ as a field: (n,) or (n, d) are local length-scales, Σ(x) = diag(g_l(x)²); (n, d, d) is Σ(x) itself, for up to six
         columns.
@@ -332,12 +339,12 @@ class PaciorekSchervish(AbstractKernel):
         self.kernel.check(X)
         _check_scales("kernels.PaciorekSchervish", self.field, X, full=True)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         one = jnp.ones((), X.x.dtype)
         prefactor, quadratic = local_scales(X, Z, self.field.evaluate(X.x), self.field.evaluate(Z.x), one)
         return prefactor * profile(self.kernel, quadratic)
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return profile(self.kernel, jnp.zeros(X.rows, X.x.dtype))
 
     def __repr__(self) -> str:
@@ -345,22 +352,22 @@ class PaciorekSchervish(AbstractKernel):
 
 
 class ModulatedSquaredExponential(AbstractKernel):
-    r"""Squared exponential that dies out away from the origin: infinitely many Gaussian units with normal centres.
+    r"""Squared exponential that decays away from the origin, from infinitely many Gaussian units with normal centres.
 
     .. math::
         k(x, x') = e^{-|x|^2/2\sigma_m^2}\, e^{-|x - x'|^2/2\sigma_s^2}\, e^{-|x'|^2/2\sigma_m^2}, \qquad
         \sigma_s^2 = 2\sigma_g^2 + \sigma_g^4/\sigma_u^2, \quad \sigma_m^2 = 2\sigma_u^2 + \sigma_g^2
 
-    The covariance of :math:`e^{-|x - u|^2/2\sigma_g^2}` over :math:`u \sim N(0, \sigma_u^2 I)`, less its constant
-    :math:`(\sigma_e/\sigma_u)^d`, :math:`\sigma_e^{-2} = 2\sigma_g^{-2} + \sigma_u^{-2}`: kernels carry no variance. A large
-    spread gives the squared exponential of length-scale :math:`\sqrt2\,\sigma_g`.
+    It is the covariance of :math:`e^{-|x - u|^2/2\sigma_g^2}` over :math:`u \sim N(0, \sigma_u^2 I)`, without the constant
+    factor :math:`(\sigma_e/\sigma_u)^d`, where :math:`\sigma_e^{-2} = 2\sigma_g^{-2} + \sigma_u^{-2}`, since kernels have no
+    variance. A large spread gives the squared exponential of length-scale :math:`\sqrt2\,\sigma_g`.
 
     Parameters
     ----------
     width
-        Positive: :math:`\sigma_g`, of the units; one number, or one per column.
+        Positive: :math:`\sigma_g`, the width of the units; one number, or one per column.
     spread
-        Positive: :math:`\sigma_u`, of their centres; one number, or one per column.
+        Positive: :math:`\sigma_u`, the standard deviation of their centres; one number, or one per column.
 
     References
     ----------
@@ -372,28 +379,28 @@ class ModulatedSquaredExponential(AbstractKernel):
     0.757465
     """
 
-    width: Any = positive(1.0)
+    width: Numbers = positive(1.0)
     _: KW_ONLY
-    spread: Any = positive(1.0)
+    spread: Numbers = positive(1.0)
 
     @property
     def traits(self) -> Traits:
         return Traits(smoothness=np.inf)
 
-    def _envelope(self, X: Inputs) -> Any:
+    def _envelope(self, X: Inputs) -> Array:
         return (X.x**2 / (2 * jnp.square(self.spread) + jnp.square(self.width))).sum(1)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         local = jnp.sqrt(2.0 + jnp.square(self.width / self.spread)) * self.width
         outer = self._envelope(X)[:, None] + self._envelope(Z)[None, :]
         return jnp.exp(-0.5 * (scaled_square(X.x, Z.x, local) + outer))
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return jnp.exp(-self._envelope(X))
 
 
 class VaryingAmplitude(AbstractKernel):
-    r"""A kernel whose amplitude changes over the input space: :math:`a(x)\, k(x, x')\, a(x')`.
+    r"""Kernel whose amplitude varies over the input space, :math:`a(x)\, k(x, x')\, a(x')`.
 
     Parameters
     ----------
@@ -430,10 +437,10 @@ class VaryingAmplitude(AbstractKernel):
                 "give one number per row",
             )
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.field.evaluate(X.x)[:, None] * self.kernel.block(X, Z) * self.field.evaluate(Z.x)[None, :]
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return self.field.evaluate(X.x) ** 2 * self.kernel.block_diag(X)
 
     def __repr__(self) -> str:
@@ -441,22 +448,22 @@ class VaryingAmplitude(AbstractKernel):
 
 
 class ChangePoint(AbstractKernel):
-    r"""One kernel before a point and another after it, with a smooth change between.
+    r"""Kernel that changes smoothly from one kernel to another around a point.
 
     .. math:: k = (1 - s(x))\,k_1(x, x')\,(1 - s(x')) + s(x)\,k_2(x, x')\,s(x'), \qquad s(x) = 1/(1 + e^{-(x_c - t)/w})
 
-    The two processes are independent, each faded by its share.
+    The two processes are independent, and are weighted by 1 − s and s.
 
     Parameters
     ----------
     before, after
-        The kernels on either side.
+        The kernels before and after the change.
     at
-        t, where the change is.
+        t, the location of the change.
     width
-        Positive: w, over which it happens; nine tenths of it within 3w of t.
+        Positive: w, the width of the change, nine tenths of which is within 3w of t.
     column
-        c, the input column along which it happens (structure: not learned).
+        c, the input column along which the change occurs (not learned).
 
     References
     ----------
@@ -472,8 +479,8 @@ class ChangePoint(AbstractKernel):
     before: AbstractKernel = child()
     after: AbstractKernel = child()
     _: KW_ONLY
-    at: Any = real(0.0)
-    width: Any = positive(1.0)
+    at: Numbers = real(0.0)
+    width: Numbers = positive(1.0)
     column: int = static(0)
 
     @property
@@ -484,23 +491,27 @@ class ChangePoint(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.ChangePoint"
         if isinstance(self.column, bool) or not isinstance(self.column, int) or not 0 <= self.column < X.columns:
-            raise fail(who, f"column is {self.column!r} but X has {counted(X.columns, 'column')}", "count columns from 0")
+            raise fail(
+                who,
+                f"column is {self.column!r} but " + Option("X") + f" has {counted(X.columns, 'column')}",
+                "count columns from 0",
+            )
         for name in ("at", "width"):
             if np.shape(getattr(self, name)) != ():
-                raise fail(who, f"{name} has shape {np.shape(getattr(self, name))}", "give one number")
+                raise fail(who, f"{name} has shape {np.shape(getattr(self, name))}", "give one number", argument=name)
         AbstractKernel.check(self, X)
         self.before.check(X)
         self.after.check(X)
 
-    def _shares(self, X: Inputs) -> tuple[Any, Any]:
+    def _shares(self, X: Inputs) -> tuple[Array, Array]:
         z = (X.x[:, self.column] - self.at) / self.width
         return jax.nn.sigmoid(-z), jax.nn.sigmoid(z)
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         (p, s), (q, t) = self._shares(X), self._shares(Z)
         return p[:, None] * self.before.block(X, Z) * q[None, :] + s[:, None] * self.after.block(X, Z) * t[None, :]
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         p, s = self._shares(X)
         return p**2 * self.before.block_diag(X) + s**2 * self.after.block_diag(X)
 

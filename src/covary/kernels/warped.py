@@ -1,4 +1,4 @@
-"""Kernels seen through a map of the inputs: a learned monotone one per column, or a user's own."""
+"""Kernels of mapped inputs: a learned monotone map per column, or a user-defined function."""
 
 from __future__ import annotations
 
@@ -11,48 +11,67 @@ import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import check_finite, fail
-from covary._module import Module, child, static
+from covary._module import Module, Numbers, child, static
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.kernels.structure import evaluated, numbers, settled, written
 from covary.parameters import REAL, named, real
 
-MOST_DEPTH = 10  # warpings inside each other
+MOST_DEPTH = 10  # nested warpings
 
 
-def _depth(part: Any) -> int:
-    """How many warpings stand inside each other."""
+def _depth(part: AbstractKernel | tuple[AbstractKernel, ...]) -> int:
+    """Return the number of nested warpings."""
     if isinstance(part, Module):
         return max((_depth(getattr(part, f.name)) for f in fields(part)), default=0) + isinstance(part, Warped)  # type: ignore[arg-type]
     return max(map(_depth, part), default=0) if isinstance(part, tuple) else 0
 
 
-class Warped(AbstractKernel):
-    r"""A kernel on warped inputs: every column stretched where functions change fast, by a learned monotone map.
+class AbstractMap(AbstractKernel):
+    """Base class of kernels of mapped inputs, k(u(x), u(x')); subclasses implement ``evaluate``."""
+
+    def evaluate(self, x: Array) -> Array:
+        """Return the mapped inputs for every row of x (n, d): shape (n, e)."""
+        raise NotImplementedError
+
+    def block(self, X: Inputs, Z: Inputs) -> Array:
+        return self.kernel.block(X.with_x(self.evaluate(X.x)), Z.with_x(self.evaluate(Z.x)))
+
+    def block_diag(self, X: Inputs) -> Array:
+        return self.kernel.block_diag(X.with_x(self.evaluate(X.x)))
+
+    def __repr__(self) -> str:
+        return written(self)
+
+
+class Warped(AbstractMap):
+    r"""Kernel on warped inputs: a learned monotone map stretches each column where functions change fast.
 
     .. math::
         k(f(x), f(x')), \qquad f_l(x) = \sum_j e^{\beta_{lj}}\, \sigma_l \sqrt{\pi/2}\;
         \mathrm{erf}\Bigl(\frac{x_l - a_{lj}}{\sqrt2\,\sigma_l}\Bigr)
 
     The slope of the map is a sum of Gaussian bumps, :math:`f'_l(x) = \sum_j e^{\beta_{lj}} e^{-(x_l - a_{lj})^2/2\sigma_l^2}`,
-    and the local length-scale is the kernel's divided by it. Beyond the outermost centres the slope falls to zero and
-    functions stop changing: let the centres cover all inputs, those of predictions too, about one width apart.
+    and the local length-scale is that of the kernel divided by this slope. Beyond the outermost centres the slope decreases to
+    zero and functions become constant, so the centres should cover all inputs, including those of predictions, about one width
+    apart.
 
-    Each :math:`f_l` depends on its own column only. (The thesis integrates densities over paths in all columns; that is
-    neither independent of the path nor one-to-one in general.) A common factor of all slopes is a length-scale, so hold the
-    kernel's: ``Warped(SquaredExponential(fixed(1.0)), ...)``.
+    Each :math:`f_l` depends on its column only. (Gibbs integrates densities over paths in all columns, which in general is
+    neither independent of the path nor one-to-one.) A common factor of all slopes is equivalent to a length-scale, so fix that
+    of the kernel: ``Warped(SquaredExponential(fixed(1.0)), ...)``.
 
     Parameters
     ----------
     kernel
         The kernel on the warped inputs.
     centres
-        The points a: (J,) for all columns alike, or (d, J) (structure: not learned).
+        The points a: (J,), the same for all columns, or (d, J) (not learned).
     width
-        σ, one number or one per column (structure: not learned).
+        σ, one number or one per column (not learned).
     beta
-        The logarithms of the slopes: (J,) for all columns alike, or (d, J); one number stands for J equal ones.
+        The logarithms of the slopes: (J,), the same for all columns, or (d, J). One number is repeated J times.
 
     References
     ----------
@@ -70,7 +89,7 @@ class Warped(AbstractKernel):
     _: KW_ONLY
     centres: Any = static(convert=numbers)
     width: Any = static(1.0, convert=numbers)
-    beta: Any = real(0.0)
+    beta: Numbers = real(0.0)
 
     def __post_init__(self) -> None:
         Module.__post_init__(self)
@@ -92,16 +111,17 @@ class Warped(AbstractKernel):
                     who,
                     f"{name} has shape {shape} for {counted(J, 'centre')} and {counted(d, 'column')}",
                     f"give ({J},) or ({d}, {J})",
+                    argument=name,
                 )
         if np.shape(self.width) not in ((), (d,)) or not np.all(np.asarray(self.width) > 0):
-            raise fail(who, f"width is {self.width}", "give one positive number or one per column")
+            raise fail(who, f"width is {self.width}", "give one positive number or one per column", argument="width")
         check_finite(who, "beta", np.asarray(self.beta))
-        if _depth(self) > MOST_DEPTH:  # to compile them takes twice as long for every level
-            raise fail(who, f"{_depth(self)} kernels of this kind stand inside each other", f"nest at most {MOST_DEPTH}")
+        if _depth(self) > MOST_DEPTH:  # compile time doubles with every level
+            raise fail(who, f"{_depth(self)} Warped kernels are nested", f"nest at most {MOST_DEPTH}")
         self.kernel.check(X.with_x(evaluated(self, X)))
 
-    def evaluate(self, x: Any) -> Any:
-        """The warped inputs f(x), in jax.numpy: (n, d)."""
+    def evaluate(self, x: Array) -> Array:
+        """Return the warped inputs f(x), in jax.numpy: (n, d)."""
         d = x.shape[1]
         width = np.broadcast_to(np.asarray(self.width, x.dtype), (d,))
         centres = np.broadcast_to(np.asarray(self.centres, x.dtype), (d, np.shape(self.centres)[-1]))
@@ -111,30 +131,21 @@ class Warped(AbstractKernel):
         ]
         return settled((jnp.pi / 2) ** 0.5 * jnp.stack(each, axis=1))
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
-        return self.kernel.block(X.with_x(self.evaluate(X.x)), Z.with_x(self.evaluate(Z.x)))
 
-    def block_diag(self, X: Inputs) -> Any:
-        return self.kernel.block_diag(X.with_x(self.evaluate(X.x)))
-
-    def __repr__(self) -> str:
-        return written(self)
-
-
-class Mapped(AbstractKernel):
-    r"""A kernel after any map of the inputs, :math:`k(u(x), u(x'))`; the number of columns may change.
+class Mapped(AbstractMap):
+    r"""Kernel on inputs mapped by any function, :math:`k(u(x), u(x'))`. The number of columns may change.
 
     Parameters
     ----------
     kernel
         The kernel on the mapped inputs.
     function
-        ``function(x, **parameters)``, written with ``jax.numpy``: takes the table x (n, d), returns (n, e), or (n,) for one
-        column. Each row of the answer may depend on its own row of x only.
+        ``function(x, **parameters)``, written with ``jax.numpy``: takes the array x (n, d) and returns (n, e), or (n,) for one
+        column. Each row of the result may depend only on the same row of x.
     parameters
-        Real starting values by name, handed to the function by keyword.
+        Real starting values by name, passed to the function by keyword.
     smoothness
-        How often the map is differentiable.
+        The number of times the map is differentiable.
 
     References
     ----------
@@ -152,17 +163,17 @@ class Mapped(AbstractKernel):
     """
 
     kernel: AbstractKernel = child()
-    function: Callable[..., Any] = static()
+    function: Callable[..., Array] = static()
     _: KW_ONLY
-    parameters: dict[str, Any] = named(REAL)
+    parameters: dict[str, np.ndarray] = named(REAL)
     smoothness: float = static(np.inf)
 
     @property
     def traits(self) -> Traits:
         return Traits(smoothness=min(self.kernel.traits.smoothness, self.smoothness))
 
-    def evaluate(self, x: Any) -> Any:
-        """The mapped inputs: (n, e)."""
+    def evaluate(self, x: Array) -> Array:
+        """Return the mapped inputs: (n, e)."""
         u = self.function(x, **self.parameters)
         return settled(u[:, None] if u.ndim == 1 else u)
 
@@ -172,12 +183,3 @@ class Mapped(AbstractKernel):
             raise fail("kernels.Mapped", f"the map returns shape {u.shape} for {counted(X.rows, 'row')}", "return (n, e)")
         check_finite("kernels.Mapped", "the mapped input", u)
         self.kernel.check(X.with_x(u))
-
-    def block(self, X: Inputs, Z: Inputs) -> Any:
-        return self.kernel.block(X.with_x(self.evaluate(X.x)), Z.with_x(self.evaluate(Z.x)))
-
-    def block_diag(self, X: Inputs) -> Any:
-        return self.kernel.block_diag(X.with_x(self.evaluate(X.x)))
-
-    def __repr__(self) -> str:
-        return written(self)

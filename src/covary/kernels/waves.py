@@ -1,9 +1,8 @@
-"""Spectra of the rest of the catalogue, by frequencies, for :func:`covary.kernels.random_features`."""
+"""Samples of frequencies from the spectra of further kernels, for :func:`covary.kernels.random_features`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from scipy import special
@@ -22,7 +21,7 @@ MOST_HARMONICS = 100_000  # of a periodised kernel
 
 @waves.register(Matern)
 @waves.register(MaternHalfInteger)
-def _(kernel: Any, columns: int, count: int, rng: np.random.Generator) -> Waves:
+def _(kernel: Matern | MaternHalfInteger, columns: int, count: int, rng: np.random.Generator) -> Waves:
     """Eq. 4.15, as for Matern12, 32, 52."""
     nu = float(kernel.nu) if isinstance(kernel, Matern) else kernel.order + 0.5
     tail, power = strata(count, rng)
@@ -62,7 +61,7 @@ def _(kernel: SquaredExponentialMixture, columns: int, count: int, rng: np.rando
 
 @waves.register
 def _(kernel: SpectralMixture, columns: int, count: int, rng: np.random.Generator) -> Waves:
-    """Normal about ±2πμ of standard deviation 2πσ."""
+    """Normal with means ±2πμ and standard deviation 2πσ."""
     weights, shape = np.asarray(kernel.weights), (-1, columns)
     parts = []
     for w, mean, scale in zip(weights, np.reshape(kernel.means, shape), np.reshape(kernel.scales, shape), strict=True):
@@ -101,7 +100,7 @@ def _(kernel: Periodised, columns: int, count: int, rng: np.random.Generator) ->
     top = kernel.diag([[0.0]])[0]
     last = np.flatnonzero(power > NEGLIGIBLE * top)[-1]
     power = power[: last + 1]
-    power[-1] += max(top - power.sum(), 0.0)  # what lies beyond the last harmonic kept
+    power[-1] += max(top - power.sum(), 0.0)  # the power beyond the last harmonic kept
     return _at_most(Waves(2 * np.pi / period * n[: last + 1, None], power * top / power.sum(), True), count, rng)
 
 

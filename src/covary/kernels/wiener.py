@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option, Place
+from covary._types import Array
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 
@@ -17,8 +17,8 @@ class IntegratedWiener(AbstractKernel):
 
     .. math:: k(x, x') = \tfrac12 |x - x'|\, v^2 + \tfrac13 v^3, \qquad v = \min(x, x'), \quad x, x' \ge 0
 
-    With a constant and a slope of vague weights as basis functions, the posterior mean of ``s * IntegratedWiener()`` under
-    noise of variance σ² is the cubic smoothing spline of penalty λ = σ²/s. One input column, no negative values.
+    With a constant and a linear basis function with vague weights, the posterior mean of ``s * IntegratedWiener()`` under noise
+    of variance σ² is the cubic smoothing spline with penalty λ = σ²/s. It takes one input column of non-negative values.
 
     References
     ----------
@@ -38,12 +38,16 @@ class IntegratedWiener(AbstractKernel):
         AbstractKernel.check(self, X)
         if np.any(np.asarray(X.x) < 0):
             row = int(np.argmax(np.asarray(X.x)[:, 0] < 0))
-            raise fail("kernels.IntegratedWiener", f"X is {X.x[row, 0]} at row {row}", "shift the inputs so that all are ≥ 0")
+            raise fail(
+                "kernels.IntegratedWiener",
+                Option("X") + f" is {X.x[row, 0]} " + Place(row),
+                "shift the inputs so that all are ≥ 0",
+            )
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         x, z = X.x[:, 0][:, None], Z.x[:, 0][None, :]
-        v, w = jnp.minimum(x, z), jnp.maximum(x, z)  # not |x − z|, whose slope at zero is none
+        v, w = jnp.minimum(x, z), jnp.maximum(x, z)  # not |x − z|, which has no derivative at zero
         return v * v * (3 * w - v) / 6
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return X.x[:, 0] ** 3 / 3

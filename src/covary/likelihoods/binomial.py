@@ -1,4 +1,4 @@
-"""Successes among a number of trials."""
+"""Binomial likelihood: successes in a number of trials."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jax.scipy.special import gammaln
 from scipy import special
 
 from covary._module import static
+from covary._types import Array, ArrayLike
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, refuse, split
 from covary.likelihoods.probit import mills
 from covary.likelihoods.rates import choice, pair
@@ -17,10 +18,10 @@ from covary.likelihoods.steps import resolved
 
 
 class Binomial(AbstractLikelihood):
-    r"""Successes among n trials, :math:`p(y \mid f) = \binom ny \pi^y (1 - \pi)^{n - y}`, :math:`\pi = \sigma(f)`.
+    r"""Successes in n trials, :math:`p(y \mid f) = \binom ny \pi^y (1 - \pi)^{n - y}`, :math:`\pi = \sigma(f)`.
 
-    For proportions whose denominators are known: responses per dose, wins per season. An observation is a row (successes,
-    trials), or 0 or 1 alone for a single trial, when it is :class:`Bernoulli`. Log-concave.
+    For proportions with known denominators, such as responses per dose or wins per season. An observation is a row
+    (successes, trials), or just 0 or 1 for a single trial, as in :class:`Bernoulli`. Log-concave.
 
     Parameters
     ----------
@@ -45,9 +46,9 @@ class Binomial(AbstractLikelihood):
     log_concave = True
     sized = True
 
-    def log_prob(self, y: Any, f: Any) -> Any:
+    def log_prob(self, y: Array, f: Array) -> Array:
         count, size = pair(y)
-        log_sigma = jax.scipy.special.log_ndtr if self.link == "probit" else jax.nn.log_sigmoid
+        log_sigma: Any = jax.scipy.special.log_ndtr if self.link == "probit" else jax.nn.log_sigmoid
         ways = gammaln(size + 1) - gammaln(count + 1) - gammaln(size - count + 1)
         return ways + count * log_sigma(f) + (size - count) * log_sigma(-f)
 
@@ -80,31 +81,31 @@ class Binomial(AbstractLikelihood):
     def _sigma(self, f: np.ndarray) -> np.ndarray:
         return special.ndtr(f) if self.link == "probit" else special.expit(f)
 
-    def _latent(self, count: np.ndarray, size: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The latent value behind a count, drawn half a trial towards one half, and dπ/df there."""
+    def _latent(self, count: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the latent value for a count, shrunk towards π = ½ by half a trial, and dπ/df at that value."""
         p = (np.clip(count, 0.0, size) + 0.5) / (size + 1)
         if self.link == "probit":
             f = special.ndtri(p)
             return f, np.exp(-0.5 * f * f) / np.sqrt(2 * np.pi)
         return special.logit(p), p * (1 - p)
 
-    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+    def moments(self, f: np.ndarray, size: ArrayLike | None = None) -> Moments:
         n = 1.0 if size is None else np.asarray(size)
         p, q = self._sigma(f), self._sigma(-f)
         return Moments(n * p, n * p * q)
 
-    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: ArrayLike | None = None) -> np.ndarray:
         n = np.ones_like(f) if size is None else np.broadcast_to(np.asarray(size), np.shape(f))
         k = np.clip(np.floor(y), 0.0, np.maximum(n - 1, 0.0))
         inside = special.betainc(n - k, k + 1, self._sigma(-np.asarray(f)))
         return np.where(y < 0, 0.0, np.where(np.floor(y) >= n, 1.0, inside))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: ArrayLike | None = None) -> np.ndarray:
         n = np.asarray(1 if size is None else size, np.int64)
         return rng.binomial(n, self._sigma(np.asarray(f))).astype(np.float64)
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
-        r"""Mean :math:`n\bar\pi` and variance :math:`n\bar\pi(1 - \bar\pi) + n(n - 1)\operatorname{var}\pi`, by quadrature."""
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None) -> Moments:
+        r"""Return :math:`n\bar\pi` and :math:`n\bar\pi(1 - \bar\pi) + n(n - 1)\operatorname{var}\pi`, by quadrature."""
         n = 1.0 if size is None else np.asarray(size)
         f, weight = resolved(mean, variance, np.zeros_like(mean), np.ones_like(mean))
         each = self._sigma(f)
@@ -117,7 +118,7 @@ class Binomial(AbstractLikelihood):
             refuse(who, "y", y, y > 1, "give rows (successes, trials), or 0 and 1 for single trials")
             return
         count, size = y[:, 0], y[:, 1]
-        refuse(who, "the number of trials", size, (size < 1) | (size != np.floor(size)), "give whole numbers from 1 up")
+        refuse(who, "the number of trials", size, (size < 1) | (size != np.floor(size)), "give integers, 1 or more")
         refuse(who, "the number of successes", count, count > size, "give no more successes than trials")
 
     def latent_values(self, y: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
-"""Gradients over a likelihood's parameters from differences of its NumPy formulas: nothing to compile.
+"""Gradients over a likelihood's parameters by finite differences of its NumPy formulas, without compilation.
 
-The five-point rule has an error of h⁴, so with steps of a thousandth of the parameter it is right to eleven digits or so; the
-law tests hold it against automatic differentiation.
+The five-point rule has an error of order h⁴, so with steps of a thousandth of the parameter it is accurate to about eleven
+digits; tests compare it with automatic differentiation.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import jax
 import numpy as np
 
 STEP = 1e-3
-RULE = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))  # places in steps, and weights
+RULE = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))  # offsets in steps, and weights
 
 
 def slope_over_parameters(likelihood: Any, value: Callable[[Any], float]) -> Any:
-    """The gradient of ``value(likelihood)`` over every number of the likelihood, in its shape."""
+    """Return the gradient of ``value(likelihood)`` over the parameters, as a likelihood of the same structure."""
     leaves, shape = jax.tree_util.tree_flatten(likelihood)
     out = []
     for at, leaf in enumerate(leaves):

@@ -1,30 +1,32 @@
-"""Positive observations whose scatter grows with their mean."""
+"""Gamma likelihood for positive observations."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any
+from types import ModuleType
 
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
 from scipy import special
 
-from covary._module import static
+from covary._module import Numbers, static
+from covary._types import Array, ArrayLike
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes
 from covary.likelihoods.rates import HIGHEST, chain, choice, latent, log_rate, log_rate_slopes, rate, rate_moments, stirling
 from covary.parameters import positive
 
-STIRLING = 10.0  # shapes beyond which Stirling's formula has all digits
+STIRLING = 10.0  # shapes above which Stirling's formula has full precision
 
 
 class Gamma(AbstractLikelihood):
-    r"""Positive observations of mean :math:`m = \lambda(f)` and variance :math:`m^2/a`.
+    r"""Gamma distribution of positive observations with mean :math:`m = \lambda(f)` and variance :math:`m^2/a`.
 
     .. math:: p(y \mid f) = \frac{a^a y^{a - 1}}{\Gamma(a)\,m^a} e^{-a y/m}
 
-    For waiting times, amounts and intensities: the relative error, :math:`1/\sqrt a`, is the same everywhere; a = 1 is
-    exponential. Log-concave with the link ``"exp"``, not with ``"softplus"``.
+    For waiting times, amounts and intensities. The relative error, :math:`1/\sqrt a`, is constant; a = 1 is the exponential
+    distribution. Log-concave with the link ``"exp"``, not with ``"softplus"``.
 
     Parameters
     ----------
@@ -44,7 +46,7 @@ class Gamma(AbstractLikelihood):
     array([9.])
     """
 
-    shape: Any = positive(1.0)
+    shape: Numbers = positive(1.0)
     _: KW_ONLY
     link: str = static("exp", convert=choice("Gamma", "exp", "softplus"))
 
@@ -52,15 +54,15 @@ class Gamma(AbstractLikelihood):
 
     @property
     def log_concave(self) -> bool:  # type: ignore[override]
-        """Whether log p(y | f) is concave in f: for the link ``"exp"``."""
+        """Whether log p(y | f) is concave in f: true for the link ``"exp"``."""
         return self.link == "exp"
 
-    def log_prob(self, y: Any, f: Any) -> Any:
+    def log_prob(self, y: Array, f: Array) -> Array:
         above = jnp.log(y) - log_rate(self.link, f)
         return _height(self.shape, jnp, jsp.gammaln) - jnp.log(y) - self.shape * (jnp.expm1(above) - above)
 
     def _above(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """log y, and log y/m."""
+        """Return log y and log y/m."""
         log_y = np.log(y if f.ndim == 1 else y[:, None])
         return log_y, log_y - log_rate(self.link, f, np)
 
@@ -87,22 +89,22 @@ class Gamma(AbstractLikelihood):
         with np.errstate(over="ignore"):
             return float(_height(a, np, special.gammaln)) - log_y - a * (np.expm1(above + 0.5 * variance) - above)
 
-    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+    def moments(self, f: np.ndarray, size: ArrayLike | None = None) -> Moments:
         mean = rate(self.link, f)
         with np.errstate(over="ignore"):
             return Moments(mean, mean * mean / float(self.shape))
 
-    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: ArrayLike | None = None) -> np.ndarray:
         a = float(self.shape)
         with np.errstate(over="ignore"):
             reached = a * np.exp(np.log(np.maximum(y, 1e-300)) - log_rate(self.link, f, np))
         return np.where(y > 0, special.gammainc(a, reached), 0.0)
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: ArrayLike | None = None) -> np.ndarray:
         a = float(self.shape)
         return rate(self.link, np.asarray(f)) * rng.gamma(a, 1 / a, np.shape(f))
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None) -> Moments:
         centre, spread = rate_moments(self.link, mean, variance)
         with np.errstate(over="ignore"):
             return Moments(centre, spread + (spread + centre * centre) / float(self.shape))
@@ -110,13 +112,13 @@ class Gamma(AbstractLikelihood):
     def latent_values(self, y: np.ndarray) -> np.ndarray:
         return latent(self.link, np.asarray(y, np.float64))
 
-    def starting(self, y: np.ndarray) -> dict[str, float]:
-        """A relative error of 0.3 times the spread of log y."""
+    def starting(self, y: np.ndarray) -> dict[str, float | np.ndarray]:
+        """Return a shape with relative error 0.3 times the standard deviation of log y."""
         return {"shape": float(np.clip(1 / (0.3 * np.log(y).std() + 1e-3) ** 2, 0.5, 1e4))}
 
 
-def _height(shape: Any, xp: Any, gammaln: Any) -> Any:
-    """a log a − a − log Γ(a), also where the three are so large that their digits are lost."""
+def _height(shape: Array | float, xp: ModuleType, gammaln: Callable[..., Array]) -> Array:
+    """Return a log a − a − log Γ(a), accurately even if the terms are so large that they would cancel."""
     large, small = xp.maximum(shape, STIRLING), xp.minimum(shape, STIRLING)
     series = 0.5 * xp.log(large / (2 * np.pi)) - stirling(large)
     return xp.where(shape > STIRLING, series, small * xp.log(small) - small - gammaln(small))

@@ -1,16 +1,18 @@
-"""Counts that vary more than their mean."""
+"""Negative binomial likelihood for overdispersed counts."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any
+from types import ModuleType
 
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
 from scipy import special
 
-from covary._module import static
+from covary._module import Numbers, static
+from covary._types import Array, ArrayLike
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, split
 from covary.likelihoods.rates import (
     chain,
@@ -26,17 +28,17 @@ from covary.likelihoods.rates import (
 )
 from covary.parameters import positive
 
-STIRLING = 10.0  # arguments of log Γ beyond which Stirling's formula has all digits
+STIRLING = 10.0  # arguments of log Γ above which Stirling's formula has full precision
 
 
 class NegativeBinomial(AbstractLikelihood):
-    r"""Counts of mean :math:`m = s\lambda(f)` and variance :math:`m + \alpha m^2`, s the exposure.
+    r"""Counts with mean :math:`m = s\lambda(f)` and variance :math:`m + \alpha m^2`, s the exposure.
 
     .. math:: p(y \mid f) = \frac{\Gamma(y + 1/\alpha)}{y!\,\Gamma(1/\alpha)}
         \frac{(\alpha m)^y}{(1 + \alpha m)^{y + 1/\alpha}}
 
-    A Poisson count whose rate varies from one observation to the next like a Gamma variable of mean 1 and variance α. For
-    counts with more scatter than :class:`Poisson` allows; α → 0 is Poisson. An observation is a count, or a row (count,
+    A Poisson count whose rate is multiplied by an independent Gamma variable with mean 1 and variance α. For counts with more
+    variance than :class:`Poisson` allows; α → 0 gives Poisson. An observation is a count, or a row (count,
     exposure). Log-concave with the link ``"exp"``, not with ``"softplus"``.
 
     Parameters
@@ -57,7 +59,7 @@ class NegativeBinomial(AbstractLikelihood):
     array([12.])
     """
 
-    dispersion: Any = positive(1.0)
+    dispersion: Numbers = positive(1.0)
     _: KW_ONLY
     link: str = static("exp", convert=choice("NegativeBinomial", "exp", "softplus"))
 
@@ -66,21 +68,21 @@ class NegativeBinomial(AbstractLikelihood):
 
     @property
     def log_concave(self) -> bool:  # type: ignore[override]
-        """Whether log p(y | f) is concave in f: for the link ``"exp"``."""
+        """Whether log p(y | f) is concave in f: true for the link ``"exp"``."""
         return self.link == "exp"
 
-    def log_prob(self, y: Any, f: Any) -> Any:
+    def log_prob(self, y: Array, f: Array) -> Array:
         count, size = pair(y)
         eta = log_rate(self.link, f) + jnp.log(size)
         many = 1 / self.dispersion
         odds = jnp.logaddexp(0.0, eta + jnp.log(self.dispersion))  # log(1 + αm)
         return _growth(count, self.dispersion, jnp, jsp.gammaln) - jsp.gammaln(count + 1) + count * (eta - odds) - many * odds
 
-    def _parts(self, y: np.ndarray, f: np.ndarray) -> tuple[Any, Any, Any, Any]:
-        """The count, log m, log αm and 1/α."""
+    def _parts(self, y: np.ndarray, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Return the count, log m, log αm and 1/α."""
         count, size = split(y, f)
         alpha = float(self.dispersion)
-        eta = log_rate(self.link, f, np) + np.log(size)
+        eta = np.asarray(log_rate(self.link, f, np) + np.log(size))
         return count, eta, eta + np.log(alpha), 1 / alpha
 
     def log_probs(self, y: np.ndarray, f: np.ndarray) -> np.ndarray:
@@ -101,22 +103,22 @@ class NegativeBinomial(AbstractLikelihood):
         at = latent(self.link, some / size)
         return at, np.sqrt(1 / some + float(self.dispersion)) / log_rate_slopes(self.link, at)[0]
 
-    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+    def moments(self, f: np.ndarray, size: ArrayLike | None = None) -> Moments:
         with np.errstate(over="ignore"):
             mean = rate(self.link, f) * (1.0 if size is None else size)
             return Moments(mean, mean * (1 + float(self.dispersion) * mean))
 
-    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: ArrayLike | None = None) -> np.ndarray:
         alpha = float(self.dispersion)
         p = special.expit(log_rate(self.link, f, np) + np.log(alpha * (1.0 if size is None else np.asarray(size))))
         return np.where(y < 0, 0.0, special.betaincc(np.floor(np.maximum(y, 0.0)) + 1, 1 / alpha, p))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: ArrayLike | None = None) -> np.ndarray:
         alpha = float(self.dispersion)
         mean = self.moments(np.asarray(f), size).mean
         return poisson_draws(rng, mean * rng.gamma(1 / alpha, alpha, np.shape(mean)))
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None) -> Moments:
         s = 1.0 if size is None else np.asarray(size)
         alpha = float(self.dispersion)
         centre, spread = rate_moments(self.link, mean, variance)
@@ -127,16 +129,16 @@ class NegativeBinomial(AbstractLikelihood):
         count, size = split(y, y[..., 0] if y.ndim == 2 else y)
         return latent(self.link, (count + 0.5) / size)
 
-    def starting(self, y: np.ndarray) -> dict[str, float]:
-        """Half the scatter that a constant rate would leave to the dispersion."""
+    def starting(self, y: np.ndarray) -> dict[str, float | np.ndarray]:
+        """Return half the dispersion estimated for a constant rate."""
         count, size = split(y, y[..., 0] if y.ndim == 2 else y)
         each = count / size
         mean = max(float(each.mean()), 1e-3)
         return {"dispersion": float(np.clip(0.5 * (each.var() / mean - 1) / mean, 0.05, 2.0))}
 
 
-def _growth(count: Any, alpha: Any, xp: Any, gammaln: Any) -> Any:
-    """log Γ(y + 1/α) − log Γ(1/α) + y log α, also where α is so small that the first two agree in every digit."""
+def _growth(count: Array, alpha: Array | float, xp: ModuleType, gammaln: Callable[..., Array]) -> Array:
+    """Return log Γ(y + 1/α) − log Γ(1/α) + y log α, accurately even if α is so small that the first two terms cancel."""
     many = xp.maximum(1 / alpha, STIRLING)
     small = 1 / many
     series = (many + count - 0.5) * xp.log1p(small * count) - count + stirling(many + count) - stirling(many)

@@ -1,19 +1,21 @@
-"""Gaussian noise whose level is a function of the inputs, written on a basis (Gibbs, eq. 2.24)."""
+"""Gaussian noise whose log variance is linear in basis functions of the inputs (Gibbs, eq. 2.24)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from dataclasses import replace as changed
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from scipy import special
 
 from covary._checks import CovaryError, check_matrix, check_positive, fail
-from covary._module import static
+from covary._errors import Option
+from covary._module import Numbers, static
+from covary._types import ArrayLike
 from covary._words import counted
-from covary.data import Data, as_inputs
+from covary.data import Data, Rows, as_inputs
 from covary.likelihoods.base import Moments
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import fixed, positive, real
@@ -21,7 +23,7 @@ from covary.sites import Noise
 
 
 class NoOneVariance(CovaryError, AttributeError):
-    """Asked for the noise variance where it depends on the inputs."""
+    """Raised if a single noise variance is requested but it depends on the inputs."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,9 @@ class Bumps:
     Parameters
     ----------
     centres
-        The a_j, one row each; numbers for one input column.
+        The a_j as rows, or as numbers for a single input column.
     width
-        w: one number, or one per column.
+        w, one number or one per column.
     """
 
     centres: tuple[tuple[float, ...], ...]
@@ -44,8 +46,8 @@ class Bumps:
         if a.shape[1] != x.shape[1]:
             raise fail(
                 "likelihoods.Bumps",
-                f"the centres have {counted(a.shape[1], 'column')} but X has {x.shape[1]}",
-                "make them agree",
+                f"the centres have {counted(a.shape[1], 'column')} but " + Option("X") + f" has {x.shape[1]}",
+                "give the same number of columns",
             )
         w = np.asarray(self.width, x.dtype)
         scaled, centres = x / w, a / w
@@ -56,21 +58,21 @@ class Bumps:
 class BasisNoise(Gaussian):
     r"""Gaussian noise with variance :math:`\theta_3(x) = \theta\,\exp\bigl(\sum_j \beta_j\phi_j(x)\bigr)`.
 
-    For measurements that get better or worse along known inputs; positive whatever the weights, so always a proper noise. With
-    β = 0 it is plain Gaussian noise of variance ``level``; a constant among the φ would say the same as ``level`` does. Exact
-    inference only, under every gram that takes noise row by row. The weights are learned with the other parameters; the
-    evidence is often flat in some of them, so few functions, or priors on ``likelihood.weights``, are wise.
+    For measurements whose precision depends on known inputs. The variance is positive for all weights. With β = 0 this is
+    Gaussian noise of variance ``level``; a constant among the φ would be redundant with ``level``. It requires exact inference
+    and a gram that supports noise per row. The weights are learned with the other parameters; the evidence is often flat in
+    some of them, so use few functions, or priors on ``likelihood.weights``.
 
-    A new observation needs its inputs: :meth:`noise_at` gives its noise, :meth:`predict` the whole prediction.
+    The noise of a new observation depends on its inputs: use :meth:`noise_at`, or :meth:`predict` for the full prediction.
 
     Parameters
     ----------
     level
-        θ, the noise variance where the functions add up to zero, in the units of y squared.
+        θ, the noise variance where the sum is zero, in the units of y squared.
     function
-        The φ: any function of the table x (n, d) that returns (n, J), in NumPy; for example :class:`Bumps`.
+        The φ: any NumPy function of the table x (n, d) that returns (n, J), such as ``Bumps``.
     weights
-        The β, one per function, real.
+        The β, one real number per function.
 
     References
     ----------
@@ -84,23 +86,23 @@ class BasisNoise(Gaussian):
     array([0.1   , 0.7389])
     """
 
-    level: Any = positive(1.0)
+    level: Numbers = positive(1.0)
     _: KW_ONLY
-    function: Callable[[np.ndarray], Any] = static()
-    weights: Any = real()
+    function: Callable[[np.ndarray], ArrayLike] = static()
+    weights: Numbers = real()
 
-    variance: ClassVar[Any]  # type: ignore[no-redef]  # not a number here: see the property below
+    variance: ClassVar[Any]  # type: ignore[no-redef]  # not a number: see the property below
 
     @staticmethod
-    def bumps(centres: Any, *, width: Any, level: float = 1.0) -> BasisNoise:
-        """The same with Gaussian bumps at given centres, all weights zero to begin with.
+    def bumps(centres: ArrayLike, *, width: ArrayLike, level: float = 1.0) -> BasisNoise:
+        """Create noise with Gaussian bumps at given centres, initially with zero weights.
 
         Parameters
         ----------
         centres
-            One row each (J, d), or (J,) for one input column.
+            The centres as rows (J, d), or (J,) for a single input column.
         width
-            The bumps' width: one number, or one per column; about the distance between centres.
+            The width of the bumps, one number or one per column; typically the distance between centres.
         level
             The noise variance far from all centres.
         """
@@ -113,49 +115,52 @@ class BasisNoise(Gaussian):
         return BasisNoise(level, function=Bumps(rows, wide), weights=np.zeros(len(a)))
 
     @property
-    def variance(self) -> Any:  # type: ignore[override]
-        """There is none: whatever would use one noise variance for all rows gets a sentence instead."""
+    def variance(self) -> NoReturn:  # type: ignore[override]
+        """Not available: code that requires a single noise variance raises an error."""
         raise NoOneVariance(
-            "likelihoods.BasisNoise: the noise depends on the inputs, so there is no one variance; use inference=Exact(), and "
-            "likelihood.predict(posterior, X) for new observations."
+            "likelihoods.BasisNoise",
+            "the noise depends on the inputs, so there is no single variance",
+            "use " + Option("inference", "Exact()") + ", and likelihood.predict(posterior, X) for new observations",
         )
 
-    def noise_at(self, X: Any) -> np.ndarray:
-        """The noise variance θ₃(x) at every row."""
+    def noise_at(self, X: Rows) -> np.ndarray:
+        """Return the noise variance θ₃(x) at every row."""
         return self._shape(np.asarray(as_inputs(X, "likelihoods.BasisNoise").x))[0]
 
     def _shape(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """θ₃ and φ at every row."""
+        """Return θ₃ and φ at every row."""
         who = "likelihoods.BasisNoise"
         phi = np.asarray(self.function(x), x.dtype)
         if phi.ndim != 2 or len(phi) != len(x):
-            raise fail(who, f"the function gave shape {phi.shape} for {len(x)} rows", "return one row for every row of x")
+            raise fail(who, f"the function returned shape {phi.shape} for {len(x)} rows", "return one row for every row of x")
         beta = np.asarray(self.weights, x.dtype)
         if beta.shape != phi.shape[1:]:
-            raise fail(who, f"weights has shape {beta.shape} for {phi.shape[1]} basis functions", "give one each")
-        most = 0.5 * float(np.log(np.finfo(x.dtype).max))  # further out only rounding would follow
+            raise fail(
+                who, f"weights has shape {beta.shape} for {phi.shape[1]} basis functions", "give one each", argument="weights"
+            )
+        most = 0.5 * float(np.log(np.finfo(x.dtype).max))  # avoids overflow
         return np.asarray(self.level, x.dtype) * np.exp(np.clip(phi @ beta, -most, most)), phi
 
-    # what Exact asks for ---------------------------------------------------------------------------------------------
+    # used by Exact --------------------------------------------------------------------------------------------------
     def _each(self, data: Data) -> np.ndarray:
         learned = self._shape(np.asarray(data.X.x))[0]
         return learned if data.noise_variance is None else learned + data.noise_variance
 
     def sites(self, data: Data) -> Noise:
-        """The noise variance of every row."""
+        """Return the noise variance of every row."""
         check_positive("likelihoods.BasisNoise", "level", self.level)
         v = self._each(data)
         return Noise(v if data.weight is None else v / data.weight)
 
     def pull_sites(self, data: Data, bar: np.ndarray) -> BasisNoise:
-        """The gradient over level and weights, from one over the sites."""
+        """Return the gradient over level and weights, given the gradient over the sites."""
         learned, phi = self._shape(np.asarray(data.X.x))
         each = (bar if data.weight is None else bar / data.weight) + self._repeat_slopes(data)
         each = each * learned
         return self.replace(level=float(each.sum()) / float(self.level), weights=phi.T @ each)
 
-    def _repeat_slopes(self, data: Data) -> Any:
-        """The slope of :meth:`repeats` over the noise variance of every row."""
+    def _repeat_slopes(self, data: Data) -> np.ndarray | float:
+        """Return the derivative of :meth:`repeats` over the noise variance of every row."""
         if data.weight is None and data.scatter is None:
             return 0.0
         v, outputs = self._each(data).astype(np.float64), data.y.shape[1] if data.y.ndim == 2 else 1
@@ -164,12 +169,12 @@ class BasisNoise(Gaussian):
         return -0.5 * (outputs * more / v - scatter / v**2)
 
     # a new observation -----------------------------------------------------------------------------------------------
-    def at(self, X: Any) -> RowNoise:
-        """Gaussian noise for given rows: the likelihood of new observations there."""
+    def at(self, X: Rows) -> RowNoise:
+        """Return the likelihood of new observations at given rows."""
         return RowNoise(fixed(self.noise_at(X)))
 
-    def predict(self, posterior: Any, X: Any, *, covariance: bool = False) -> Any:
-        """What is believed of f and of a new y at new inputs, as ``posterior.predict`` gives it for other likelihoods."""
+    def predict(self, posterior: Any, X: Rows, *, covariance: bool = False) -> Any:
+        """Predict f and new observations y at new inputs, like ``posterior.predict`` for other likelihoods."""
         X = as_inputs(X, "likelihoods.BasisNoise")
         plain = changed(posterior, model=posterior.model.replace(likelihood=Gaussian(fixed(0.0))))
         found = plain.predict(X, covariance=covariance)
@@ -180,17 +185,19 @@ class BasisNoise(Gaussian):
 
 
 class RowNoise(Gaussian):
-    """Gaussian noise with a variance of its own for every row, fixed: rows of f and variances belong together."""
+    """Gaussian noise with one fixed variance per row of f."""
 
-    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+    def moments(self, f: np.ndarray, size: ArrayLike | None = None) -> Moments:
         return Moments(f, np.broadcast_to(np.asarray(self.variance), f.shape))
 
-    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: ArrayLike | None = None) -> np.ndarray:
         return special.ndtr((y - f) / np.sqrt(np.asarray(self.variance)))
 
-    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
+    def predictive_cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None
+    ) -> np.ndarray:
         return special.ndtr((y - mean) / np.sqrt(variance + np.asarray(self.variance)))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
-        """Draws for latent values (…, n)."""
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: ArrayLike | None = None) -> np.ndarray:
+        """Draw one y for every latent value (…, n)."""
         return f + np.sqrt(np.asarray(self.variance)) * rng.standard_normal(np.shape(f))

@@ -1,7 +1,7 @@
-"""The distribution of an observation as a table made from its log density: for likelihoods without closed forms.
+"""Distributions of observations tabulated from their log density, for likelihoods without closed forms.
 
-Densities are tabled on panels around their highest place (positive observations by their logarithm), counts one by one up to
-255 and beyond as a density, where their probabilities change slowly from one to the next.
+Densities are tabulated on panels around their mode (for positive observations, as functions of the logarithm). Counts are
+tabulated individually up to 255, and above that as a density, since their probabilities then change slowly.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import numpy as np
 
 from covary.likelihoods import quadrature
 
-FIRST = 256  # counts that are tabled one by one
-WIDEST = 1e8  # how far panels reach, in widths; and how far from the latent value and from zero the peak is sought
+FIRST = 256  # counts that are tabulated individually
+WIDEST = 1e8  # extent of the panels in widths, and of the search for the mode around the latent value and zero
 SIDE = 24  # panels on either side of the peak
-LOGS = 700.0  # logarithms of positive observations lie within ± this
+LOGS = 700.0  # bound on |log y| for positive observations
 
 LogProb = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Panels:
-    """A density per row: panels between marks (n, k + 1), and nodes in them with the mass each stands for (n, k, q)."""
+    """Density per row: panels between marks (n, k + 1), and the nodes in them with the mass of each (n, k, q)."""
 
     marks: np.ndarray
     at: np.ndarray
     mass: np.ndarray
 
     def below(self, x: np.ndarray) -> np.ndarray:
-        """The mass to the left of x per row: whole panels, and the interpolating polynomial within one."""
+        """Return the mass to the left of x per row: complete panels plus the integrated polynomial within one."""
         k = np.clip((self.marks <= x[:, None]).sum(1) - 1, 0, self.mass.shape[1] - 1)
         rows = np.arange(len(x))
         left, right = self.marks[rows, k], self.marks[rows, k + 1]
@@ -38,7 +38,7 @@ class Panels:
         return self._before()[rows, k] + _part(t, self.mass[rows, k])
 
     def place(self, mass: np.ndarray) -> np.ndarray:
-        """The inverse of :meth:`below`, by bisection."""
+        """Return x for a given mass to its left, the inverse of :meth:`below`, by bisection."""
         before, rows = self._before(), np.arange(len(mass))
         k = np.clip((before[:, 1:] < mass[:, None]).sum(1), 0, self.mass.shape[1] - 1)
         inside, goal = self.mass[rows, k], mass - before[rows, k]
@@ -56,7 +56,7 @@ class Panels:
 
 
 def _part(t: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """The mass on the first part t of a panel, of masses (n, q) at its nodes: Legendre polynomials, integrated."""
+    """Return the mass on the first fraction t of a panel from masses (n, q) at its nodes, by Legendre polynomials."""
     q = mass.shape[1]
     nodes, order = quadrature.legendre(q)[0], 2 * np.arange(q) + 1
     high = np.polynomial.legendre.legvander(2 * t - 1, q)
@@ -67,7 +67,7 @@ def _part(t: np.ndarray, mass: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Shares of the counts 0, 1, … (n, 256) if there are counts, and the shares of panels beyond or instead."""
+    """Probabilities of the counts 0, 1, … (n, 256), if any, and panels for larger counts or for continuous y."""
 
     support: str
     shares: np.ndarray
@@ -75,7 +75,7 @@ class Outcomes:
 
     @staticmethod
     def of(support: str, f: np.ndarray, log_prob: LogProb) -> Outcomes:
-        """The table at latent values (n,), from log p as a function of observations (n, q)."""
+        """Tabulate the distribution at latent values (n,), given log p as a function of observations (n, q)."""
         f = np.asarray(f, np.float64)
         if support == "counts":
             return _counts(f, log_prob)
@@ -84,7 +84,7 @@ class Outcomes:
         return Outcomes(support, np.zeros((len(f), 0)), _scaled(panels, 1 / total))
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance per row."""
+        """Return the mean and variance per row."""
         n, count = self.shares.shape
         y, share = np.broadcast_to(np.arange(count, dtype=np.float64), (n, count)), self.shares
         if self.panels is not None:
@@ -96,7 +96,7 @@ class Outcomes:
         return mean, (share * (y - mean[:, None]) ** 2).sum(1)
 
     def cdf(self, y: np.ndarray) -> np.ndarray:
-        """P(Y ≤ y) per row."""
+        """Return P(Y ≤ y) per row."""
         y = np.asarray(y, np.float64)
         if self.support == "positive":
             return np.where(y > 0, self._beyond(np.log(np.maximum(y, 1e-300))), 0.0)
@@ -110,7 +110,7 @@ class Outcomes:
         return np.zeros_like(x) if self.panels is None else self.panels.below(x)
 
     def sample(self, rng: np.random.Generator) -> np.ndarray:
-        """One draw per row."""
+        """Draw one observation per row."""
         u = rng.random(len(self.shares))
         if self.support != "counts":
             assert self.panels is not None
@@ -124,7 +124,7 @@ class Outcomes:
 
 
 def _counts(f: np.ndarray, log_prob: LogProb) -> Outcomes:
-    """0, 1, 2, … one by one, and if that is not all, panels from 255.5 on."""
+    """Tabulate the counts 0, 1, 2, … individually and, if needed, panels from 255.5 on."""
     first = np.broadcast_to(np.arange(FIRST, dtype=np.float64), (len(f), FIRST)).copy()
     share = np.exp(_finite(log_prob(first)))
     if (share.sum(1) > 1 - 1e-12).all():
@@ -150,7 +150,7 @@ def _positive(f: np.ndarray, log_prob: LogProb) -> Panels:
 
 
 def _around(grid: np.ndarray, log_prob: LogProb, low: float, high: float, *, relative: bool) -> Panels:
-    """Panels around the highest place of a density, which is sought on a grid and then nearer and nearer."""
+    """Return panels around the mode of a density, which is found on successively finer grids."""
     rows = np.arange(len(grid))
     value = _finite(log_prob(np.ascontiguousarray(grid)))
     for _ in range(3):
@@ -165,7 +165,7 @@ def _around(grid: np.ndarray, log_prob: LogProb, low: float, high: float, *, rel
         * (np.maximum(1.0, np.abs(top)) if relative else np.ones(len(top)))[:, None]
     )
     fallen = np.ones_like(tries, dtype=bool)
-    for side in (-1, 1):  # how far from the top the log density has fallen by one half, on the side where it falls less soon
+    for side in (-1, 1):  # distance at which the log density has fallen by one half, on its slower side
         at = top[:, None] + side * tries
         inside = (at > low) & (at < high)
         drop = _finite(log_prob(np.where(inside, at, top[:, None]))) < peak[:, None] - 0.5

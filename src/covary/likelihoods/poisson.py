@@ -1,8 +1,6 @@
-"""Counts."""
+"""Poisson likelihood for counts."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +8,7 @@ from jax.scipy.special import gammaln
 from scipy import special
 
 from covary._module import static
+from covary._types import Array, ArrayLike
 from covary.likelihoods import quadrature
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, split
 from covary.likelihoods.rates import (
@@ -26,22 +25,22 @@ from covary.likelihoods.rates import (
 )
 from covary.likelihoods.steps import average, averaged_cdf, resolved
 
-LARGE = 50.0  # counts beyond which Stirling's formula has all digits
+LARGE = 50.0  # counts above which Stirling's formula has full precision
 
 
 class Poisson(AbstractLikelihood):
-    r"""Counts with a rate λ(f), :math:`p(y \mid f) = (s\lambda)^y e^{-s\lambda} / y!`, s the exposure (Diggle et al. 1998).
+    r"""Counts with rate λ(f), :math:`p(y \mid f) = (s\lambda)^y e^{-s\lambda} / y!`, s the exposure (Diggle et al. 1998).
 
-    For events that happen one by one: cases, calls, particles. An observation is a count, or a row (count, exposure). With
-    the link ``"exp"`` the rate is :math:`e^f` and the predicted mean count :math:`s\,e^{\mu + \sigma^2/2}`. Where counts
-    vary more than their mean use :class:`NegativeBinomial`.
+    For independent events such as cases, calls or particles. An observation is a count, or a row (count, exposure). With the
+    link ``"exp"`` the rate is :math:`e^f` and the predicted mean count :math:`s\,e^{\mu + \sigma^2/2}`. For overdispersed
+    counts use :class:`NegativeBinomial`.
 
     Parameters
     ----------
     link
-        ``"exp"``: effects multiply. ``"softplus"``, :math:`\lambda = \log(1 + e^f)`: effects add where the rate is large, and
-        predictions far from the data stay moderate. ``"square"``, :math:`\lambda = f^2`: also additive, but f and −f say the
-        same and a count above zero is impossible at f = 0, so p(y | f) has two peaks: give the prior a mean away from zero.
+        ``"exp"``: multiplicative effects. ``"softplus"``, :math:`\lambda = \log(1 + e^f)`: additive effects at large rates, and
+        moderate predictions far from the data. ``"square"``, :math:`\lambda = f^2`: also additive, but f and −f are equivalent
+        and y > 0 is impossible at f = 0, so p(y | f) has two peaks: give the prior a mean away from zero.
 
     References
     ----------
@@ -61,10 +60,10 @@ class Poisson(AbstractLikelihood):
 
     @property
     def log_concave(self) -> bool:  # type: ignore[override]
-        """Whether log p(y | f) is concave in f: for every link but the square."""
+        """Whether log p(y | f) is concave in f: true for every link except the square."""
         return self.link != "square"
 
-    def log_prob(self, y: Any, f: Any) -> Any:
+    def log_prob(self, y: Array, f: Array) -> Array:
         count, size = pair(y)
         eta = log_rate(self.link, f)
         mean = size * (f * f if self.link == "square" else jnp.exp(eta))
@@ -78,7 +77,7 @@ class Poisson(AbstractLikelihood):
         eta = log_rate(self.link, f, np)
         some = count * np.where(count > 0, eta, 0.0)
         plain = some + count * np.log(size) - mean - special.gammaln(count + 1)
-        large = np.maximum(count, LARGE)  # the deviance of large counts, whose terms would cancel: u = log(mean / count)
+        large = np.maximum(count, LARGE)  # large counts use the deviance, since the terms would cancel: u = log(mean / count)
         with np.errstate(over="ignore", invalid="ignore"):
             u = np.where(count > 0, eta, 0.0) + np.log(size) - np.log(large)
             far = -large * (np.expm1(u) - u) - 0.5 * np.log(2 * np.pi * large) - stirling(large)
@@ -94,10 +93,12 @@ class Poisson(AbstractLikelihood):
             mean = size * rate(self.link, f)
         return Slopes(value, *chain(self.link, f, count - mean, -mean, -mean))
 
-    def nodes(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: Any = None) -> tuple[np.ndarray, np.ndarray]:
+    def nodes(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: np.ndarray | float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         if self.link != "square":
             return AbstractLikelihood.nodes(self, y, mean, variance, power)
-        # |f|^2yp exp(−sp f²) N(f) is log-concave on either side of zero: its two peaks solve a quadratic equation
+        # |f|^2yp exp(−sp f²) N(f) is log-concave on each side of zero, and its two modes solve a quadratic equation
         mean, variance = np.asarray(mean, np.float64), np.asarray(variance, np.float64)
         scale = np.ones_like(mean) if power is None else np.asarray(power, np.float64)
         count, size = split(y, mean)
@@ -132,24 +133,26 @@ class Poisson(AbstractLikelihood):
         f, weight = resolved(mean, variance, zero, width, panels=24)
         return (self.log_probs(y, f) * weight).sum(1)
 
-    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+    def moments(self, f: np.ndarray, size: ArrayLike | None = None) -> Moments:
         with np.errstate(over="ignore"):
             mean = rate(self.link, f) * (1.0 if size is None else size)
         return Moments(mean, mean)
 
-    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: ArrayLike | None = None) -> np.ndarray:
         return np.where(y < 0, 0.0, special.gammaincc(np.floor(np.maximum(y, 0.0)) + 1, self.moments(f, size).mean))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: ArrayLike | None = None) -> np.ndarray:
         return poisson_draws(rng, self.moments(np.asarray(f), size).mean)
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None) -> Moments:
         s = 1.0 if size is None else np.asarray(size)
         centre, spread = rate_moments(self.link, mean, variance)
         with np.errstate(over="ignore"):
             return Moments(s * centre, s * centre + s * s * spread)
 
-    def predictive_cdf(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
+    def predictive_cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None
+    ) -> np.ndarray:
         if self.link != "square":
             return averaged_cdf(self, y, mean, variance, size)
         s = np.broadcast_to(1.0 if size is None else np.asarray(size, np.float64), np.shape(y))

@@ -1,44 +1,43 @@
-r"""One-dimensional integrals of a likelihood times a Gaussian, one per row, to near machine precision.
+r"""One-dimensional integrals of a likelihood times a Gaussian, per row, to nearly machine precision.
 
-Panels of Gauss–Legendre nodes grow geometrically from the peak of the integrand, so that a spike a thousand times narrower
-than the Gaussian and a tail a thousand times longer than the spike are both resolved with a fixed number of nodes.
+Panels of Gauss–Legendre nodes grow geometrically from the mode of the integrand, so that a fixed number of nodes resolves both
+a spike a thousand times narrower than the Gaussian and a tail a thousand times longer than the spike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-PANELS, NODES = 8, 10  # per side of a peak; nodes in each
-REACH = 9.0  # standard deviations beyond which a Gaussian has nothing left to say in double precision
-CHUNK = 2**20  # integrand values held at once
+PANELS, NODES = 8, 10  # per side of a mode; nodes in each
+REACH = 9.0  # standard deviations beyond which a Gaussian is negligible in double precision
+CHUNK = 2**20  # integrand values in memory at a time
 
 
 @cache
 def legendre(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on (0, 1)."""
+    """Return Gauss–Legendre nodes and weights on (0, 1)."""
     x, w = np.polynomial.legendre.leggauss(count)
     return (x + 1) / 2, w / 2
 
 
 @cache
 def hermite(count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights that average over a standard normal variable."""
+    """Return Gauss–Hermite nodes and weights that average over a standard normal variable."""
     x, w = np.polynomial.hermite_e.hermegauss(count)
     return x, w / w.sum()
 
 
 def edges(width: np.ndarray, extent: np.ndarray, count: int = PANELS) -> np.ndarray:
-    """Distances 0 = e₀ < … < e_count = extent whose steps grow by one ratio per row, the first about ``width``: (n, count + 1).
+    """Return 0 = e₀ < … < e_count = extent with steps growing by a constant ratio, the first near ``width``: (n, count + 1).
 
     >>> edges(np.array([1.0]), np.array([7.0]), 3).round(6).tolist()
     [[0.0, 1.0, 3.0, 7.0]]
     """
     goal = np.maximum(extent / width, count)
-    low, high = np.zeros_like(goal), np.log(goal)  # of the log ratio: count steps of ratio `goal` are surely too many
+    low, high = np.zeros_like(goal), np.log(goal)  # bounds of the log ratio; at ratio `goal` the steps are too long
     for _ in range(60):
         middle = (low + high) / 2
         with np.errstate(over="ignore"):
@@ -53,7 +52,7 @@ def _length(log_ratio: np.ndarray, count: int) -> np.ndarray:
 
 
 def fill(marks: np.ndarray, nodes: int = NODES) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss–Legendre nodes and weights on every panel between sorted marks (n, k): two arrays (n, (k − 1)·nodes)."""
+    """Return Gauss–Legendre nodes and weights on the panels between sorted marks (n, k): two arrays (n, (k − 1)·nodes)."""
     x, w = legendre(nodes)
     step = np.diff(marks, axis=1)[:, :, None]
     shape = (len(marks), -1)
@@ -61,18 +60,21 @@ def fill(marks: np.ndarray, nodes: int = NODES) -> tuple[np.ndarray, np.ndarray]
 
 
 def around(centre: np.ndarray, width: np.ndarray, extent: np.ndarray, *, panels: int = PANELS) -> np.ndarray:
-    """Marks on both sides of a centre, sorted: (n, 2·panels + 1)."""
+    """Return sorted marks on both sides of a centre: (n, 2·panels + 1)."""
     side = edges(width, extent, panels)
     return centre[:, None] + np.concatenate([-side[:, :0:-1], side], axis=1)
 
 
 def climb(
-    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]], start: np.ndarray, size: Any, steps: int = 25
+    slopes: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]],
+    start: np.ndarray,
+    size: np.ndarray,
+    steps: int = 25,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Maximise one concave-ish function per row by safeguarded Newton steps: the place and the curvature there (positive).
+    """Maximise one nearly concave function per row by safeguarded Newton steps; return the maximum and its curvature (> 0).
 
-    ``slopes`` gives value, slope and second derivative per row, ``size`` is a distance that matters, for steps where nothing
-    else tells. It is enough to come close: the peak only places the nodes.
+    ``slopes`` returns value, first and second derivative per row; ``size`` is the step length where the curvature is not
+    positive. An approximate maximum is sufficient, since it is only used to place the nodes.
     """
     x = np.array(start, np.float64)
     value, slope, curve = slopes(x)
@@ -85,7 +87,7 @@ def climb(
             step = np.where(-curve > 0, np.clip(step, -100 * reach, 100 * reach), np.sign(slope) * reach)
             if np.all(np.abs(step) < 1e-3 / np.sqrt(down)):
                 break
-            slow = (step * before > 0) & (np.abs(step) > 0.3 * np.abs(before))  # far out on an exponential: take longer steps
+            slow = (step * before > 0) & (np.abs(step) > 0.3 * np.abs(before))  # an exponential tail: take longer steps
             length, before = np.where(slow, 2 * np.maximum(length, 0.5), 1.0), step
             for _ in range(40):
                 trial = slopes(x + length * step)
@@ -99,7 +101,7 @@ def climb(
 
 
 def crossing(function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Where a rising function per row passes zero between two ends (Chandrupatla 1997): bisection, or faster where it may.
+    """Return the root of one increasing function per row in a bracket, by Chandrupatla's method (1997).
 
     >>> crossing(lambda x: x**3 - np.array([8.0, 27.0]), np.zeros(2), np.full(2, 10.0)).round(9)
     array([2., 3.])

@@ -1,4 +1,4 @@
-r"""Links from a latent value to a positive rate, by the logarithm η of the rate.
+r"""Links from a latent value to a positive rate, in terms of the logarithm η of the rate.
 
 ==============  ======================  =======================
 link            rate                    η′, η″, η‴
@@ -8,12 +8,13 @@ link            rate                    η′, η″, η‴
 ``"square"``    :math:`f^2`             2/f, −2/f², 4/f³
 ==============  ======================  =======================
 
-Slopes over η become slopes over f by :func:`chain`.
+Derivatives over η are converted to derivatives over f by :func:`chain`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,31 +22,34 @@ import numpy as np
 from scipy import special
 
 from covary._checks import fail
+from covary._types import Array
 from covary.likelihoods.steps import resolved
 
-LOW = -15.0  # below, two terms of the series of log log(1 + e^f) are enough
-LARGE = 1e15  # counts beyond are normal variables to double precision
-HIGHEST = 700.0  # log rates beyond count as this much, so that products of rates stay finite numbers
+LOW = -15.0  # below this, two terms of the series of log log(1 + e^f) are sufficient
+LARGE = 1e15  # larger counts are normal variables to double precision
+HIGHEST = 700.0  # larger log rates are reduced to this, so that products of rates stay finite
 
 
 def choice(who: str, *names: str) -> Callable[[Any], str]:
-    """The check of a link's name."""
+    """Return a converter that checks the name of a link."""
 
     def convert(value: Any) -> str:
         if value not in names:
-            raise fail(f"likelihoods.{who}", f"link is {value!r}", f"choose {' or '.join(repr(n) for n in names)}")
+            raise fail(
+                f"likelihoods.{who}", f"link is {value!r}", f"choose {' or '.join(repr(n) for n in names)}", argument="link"
+            )
         return value
 
     return convert
 
 
-def pair(y: Any) -> tuple[Any, Any]:
-    """An observation and its size, from a number or a row (y, size), inside a traced function."""
+def pair(y: Array) -> tuple[Array, Array]:
+    """Split an observation, a number or a row (y, size), into value and size inside a traced function."""
     return (y[0], y[1]) if jnp.ndim(y) else (y, 1.0)
 
 
-def log_rate(link: str, f: Any, xp: Any = jnp) -> Any:
-    """η, in jax.numpy or NumPy."""
+def log_rate(link: str, f: Array, xp: ModuleType = jnp) -> Array:
+    """Return η, in jax.numpy or NumPy."""
     if link == "exp":
         return f
     if link == "square":
@@ -56,21 +60,21 @@ def log_rate(link: str, f: Any, xp: Any = jnp) -> Any:
 
 
 def rate(link: str, f: np.ndarray) -> np.ndarray:
-    """The rate itself."""
+    """Return the rate."""
     if link == "exp":
         return np.exp(np.minimum(f, HIGHEST if f.dtype == np.float64 else 80.0))
     return f * f if link == "square" else np.logaddexp(f, 0.0)
 
 
 def latent(link: str, value: np.ndarray) -> np.ndarray:
-    """The latent value behind a positive rate (the positive one, if there are two)."""
+    """Return the latent value for a positive rate (the positive one, if there are two)."""
     if link == "exp":
         return np.log(value)
     return np.sqrt(value) if link == "square" else value + np.log(-np.expm1(-value))
 
 
 def log_rate_slopes(link: str, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """η′, η″ and η‴."""
+    """Return η′, η″ and η‴."""
     if link == "exp":
         return np.ones_like(f), np.zeros_like(f), np.zeros_like(f)
     if link == "square":
@@ -87,8 +91,10 @@ def log_rate_slopes(link: str, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     )
 
 
-def chain(link: str, f: np.ndarray, first: Any, second: Any, third: Any) -> tuple[Any, Any, Any]:
-    """Slopes over f, from slopes over η."""
+def chain(
+    link: str, f: np.ndarray, first: np.ndarray, second: np.ndarray, third: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Convert derivatives over η to derivatives over f."""
     if link == "exp":
         return first, second, third
     a, b, c = log_rate_slopes(link, f)
@@ -96,7 +102,7 @@ def chain(link: str, f: np.ndarray, first: Any, second: Any, third: Any) -> tupl
 
 
 def rate_moments(link: str, mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of the rate when the latent value is N(mean, variance)."""
+    """Return the mean and variance of the rate if the latent value is N(mean, variance)."""
     if link == "square":
         return mean * mean + variance, 2 * variance * (2 * mean * mean + variance)
     if link == "exp":
@@ -108,14 +114,14 @@ def rate_moments(link: str, mean: np.ndarray, variance: np.ndarray) -> tuple[np.
     return centre, (weight * (x - centre[:, None]) ** 2).sum(1)
 
 
-def stirling(x: Any) -> Any:
-    """log Γ(x) − (x − ½) log x + x − ½ log 2π for x ≥ 10: what Stirling's formula leaves out."""
+def stirling(x: Array) -> Array:
+    """Return the remainder of Stirling's formula, log Γ(x) − (x − ½) log x + x − ½ log 2π, for x ≥ 10."""
     w = 1 / (x * x)
     return (1 / 12 - w * (1 / 360 - w * (1 / 1260 - w * (1 / 1680 - w * (1 / 1188 - w * 691 / 360360))))) / x
 
 
 def poisson_draws(rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
-    """Poisson counts as floats, also for rates beyond the largest integer."""
+    """Draw Poisson counts as floats, also for rates above the largest integer."""
     small = rng.poisson(np.minimum(rate, LARGE)).astype(np.float64)
     large = rate > LARGE
     return np.where(large, rate + np.sqrt(rate) * rng.standard_normal(np.shape(rate)), small) if np.any(large) else small

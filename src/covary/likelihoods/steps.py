@@ -1,24 +1,29 @@
-"""Averages over a Gaussian of functions with a step or a bend much narrower than it, such as P(Y ≤ y | f) over f."""
+"""Averages over a Gaussian of functions with a much narrower step or bend, such as P(Y ≤ y | f) as a function of f."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covary._types import ArrayLike
 from covary.likelihoods import quadrature
 
-REACH = 8.0  # standard deviations; what lies beyond is 1e-15 of the mass
-LEAST = 1e-150  # the least standard deviation
-COARSE, FINE, NODES = 4, 6, 8  # panels on either side of the mean and of a step, and nodes in each
+if TYPE_CHECKING:
+    from covary.likelihoods.base import AbstractLikelihood
+
+REACH = 8.0  # standard deviations; the mass outside is 1e-15
+LEAST = 1e-150  # minimum standard deviation
+COARSE, FINE, NODES = 4, 6, 8  # panels on each side of the mean and of a step, and nodes in each
 
 
 def resolved(
     mean: np.ndarray, variance: np.ndarray, centre: np.ndarray, width: np.ndarray, panels: int = FINE
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights (n, q) that average over N(mean, variance), fine around ``centre`` where a function changes.
+    """Return nodes and weights (n, q) that average over N(mean, variance), dense around ``centre`` where a function changes.
 
-    ``centre`` is one place per row (n,), or several (n, k).
+    ``centre`` has one point per row (n,), or several (n, k).
 
     >>> f, weight = resolved(np.array([0.0]), np.array([1e4]), np.array([50.0]), np.array([1e-3]))
     >>> round(float((weight * (f > 50.0)).sum()), 10)
@@ -38,8 +43,10 @@ def resolved(
     return f, weight / weight.sum(1, keepdims=True)
 
 
-def averaged_cdf(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> np.ndarray:
-    """P(Y ≤ y) of new observations, the step of P(Y ≤ y | f) over f taken to lie where p(y | f) has its peak."""
+def averaged_cdf(
+    likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None
+) -> np.ndarray:
+    """Return P(Y ≤ y) of new observations, assuming that the step of P(Y ≤ y | f) over f is at the mode of p(y | f)."""
     y = np.asarray(y, np.float64)
     each = None if size is None else np.broadcast_to(np.asarray(size, np.float64), y.shape)
     centre, width = likelihood.peak(y if each is None else np.stack([y, each], axis=1), mean)
@@ -47,8 +54,10 @@ def averaged_cdf(likelihood: Any, y: np.ndarray, mean: np.ndarray, variance: np.
     return average(likelihood.cdf, y, each, f, weight)
 
 
-def average(cdf: Any, y: np.ndarray, size: Any, f: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Σ weight · P(Y ≤ y | f) over nodes f (n, q)."""
+def average(
+    cdf: Callable[..., np.ndarray], y: np.ndarray, size: np.ndarray | None, f: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Return Σ weight · P(Y ≤ y | f) over nodes f (n, q)."""
     q = f.shape[1]
     found = cdf(np.repeat(y, q), f.ravel(), None if size is None else np.repeat(size, q))
     return (found.reshape(f.shape) * weight).sum(1)

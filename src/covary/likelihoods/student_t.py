@@ -1,20 +1,23 @@
-"""Student-t noise: a few wild observations do not move the fit."""
+"""Student-t noise, which is robust to outliers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any
+from types import ModuleType
 
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
 from scipy import special
 
+from covary._module import Numbers
+from covary._types import Array, ArrayLike
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, split
 from covary.likelihoods.steps import resolved
 from covary.parameters import positive
 
-LARGE = 1e3  # half degrees beyond which four terms of the series of log Γ(x + ½) − log Γ(x) have all digits
+LARGE = 1e3  # ν/2 above which four terms of the series of log Γ(x + ½) − log Γ(x) have full precision
 
 
 class StudentT(AbstractLikelihood):
@@ -23,8 +26,8 @@ class StudentT(AbstractLikelihood):
     .. math:: p(y\mid f) = \frac{\Gamma(\frac{\nu+1}2)}{\Gamma(\frac\nu2)\sqrt{\nu\pi}\,s}
         \Bigl(1 + \frac{(y-f)^2}{\nu s^2}\Bigr)^{-\frac{\nu+1}2}
 
-    For measurements with outliers: the further out an observation, the less it counts. The posterior can have several
-    modes, one for every choice of which observations to believe.
+    For measurements with outliers: the further out an observation is, the smaller its weight. The posterior can have several
+    modes, which treat different observations as outliers.
 
     Parameters
     ----------
@@ -45,13 +48,13 @@ class StudentT(AbstractLikelihood):
     array([1.])
     """
 
-    scale: Any = positive(1.0)
+    scale: Numbers = positive(1.0)
     _: KW_ONLY
-    degrees: Any = positive(4.0)
+    degrees: Numbers = positive(4.0)
 
     location = True
 
-    def log_prob(self, y: Any, f: Any) -> Any:
+    def log_prob(self, y: Array, f: Array) -> Array:
         nu, z = self.degrees, (y - f) / self.scale
         return _height(nu, jnp, jsp.gammaln) - jnp.log(self.scale) - (nu + 1) / 2 * jnp.log1p(z**2 / nu)
 
@@ -64,7 +67,7 @@ class StudentT(AbstractLikelihood):
         nu, s = float(self.degrees), float(self.scale)
         z = (split(y, f)[0] - f) / s
         c, w = (nu + 1) / nu, 1 / (1 + z * z / nu)
-        u = z * z * w / nu  # between 0 and 1, 1 − u = w
+        u = z * z * w / nu  # in [0, 1], with 1 − u = w
         return Slopes(
             self.log_probs(y, f),
             c * z * w / s,
@@ -79,29 +82,29 @@ class StudentT(AbstractLikelihood):
         f, weight = resolved(mean, variance, *self.peak(y, mean))
         return (self.log_probs(y, f) * weight).sum(1)
 
-    def moments(self, f: np.ndarray, size: Any = None) -> Moments:
+    def moments(self, f: np.ndarray, size: ArrayLike | None = None) -> Moments:
         return Moments(f, np.full_like(f, self._variance()))
 
     def _variance(self) -> float:
         nu = float(self.degrees)
         return float(self.scale) ** 2 * nu / (nu - 2) if nu > 2 else np.inf
 
-    def cdf(self, y: np.ndarray, f: np.ndarray, size: Any = None) -> np.ndarray:
+    def cdf(self, y: np.ndarray, f: np.ndarray, size: ArrayLike | None = None) -> np.ndarray:
         return special.stdtr(float(self.degrees), (y - f) / float(self.scale))
 
-    def sample(self, f: np.ndarray, rng: np.random.Generator, size: Any = None) -> np.ndarray:
+    def sample(self, f: np.ndarray, rng: np.random.Generator, size: ArrayLike | None = None) -> np.ndarray:
         return f + float(self.scale) * rng.standard_t(float(self.degrees), np.shape(f))
 
-    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: Any = None) -> Moments:
+    def predictive(self, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None) -> Moments:
         return Moments(mean, variance + self._variance())
 
-    def starting(self, y: np.ndarray) -> dict[str, float]:
-        """A fifth of the spread of y, and four degrees."""
+    def starting(self, y: np.ndarray) -> dict[str, float | np.ndarray]:
+        """Return a scale of a fifth of the spread of y, and four degrees of freedom."""
         return {"scale": 0.2 * robust_spread(y), "degrees": 4.0}
 
 
 def robust_spread(y: np.ndarray) -> float:
-    """The standard deviation that the median absolute deviation stands for; the plain one if more than half are equal.
+    """Estimate the standard deviation from the median absolute deviation; the usual one if more than half of y are equal.
 
     >>> round(robust_spread(np.array([1.0, 2.0, 3.0, 4.0, 1000.0])), 4)
     1.4826
@@ -110,11 +113,11 @@ def robust_spread(y: np.ndarray) -> float:
     return spread or float(np.std(y)) or 1.0
 
 
-def _height(nu: Any, xp: Any, gammaln: Any) -> Any:
-    """The log density at zero of unit scale."""
+def _height(nu: Array | float, xp: ModuleType, gammaln: Callable[..., Array]) -> Array:
+    """Return the log density at zero for unit scale."""
     x = nu / 2
     large, small = xp.maximum(x, LARGE), xp.minimum(x, LARGE)
     w = 1 / large
-    series = -0.5 * np.log(2 * np.pi) - w * (1 / 8 - w * w / 192)  # log Γ(x + ½)/Γ(x) − ½ log x, and the normal density
+    series = -0.5 * np.log(2 * np.pi) - w * (1 / 8 - w * w / 192)  # log Γ(x + ½)/Γ(x) − ½ log x, plus the normal density
     direct = gammaln(small + 0.5) - gammaln(small) - 0.5 * xp.log(2 * small * np.pi)
     return xp.where(x > LARGE, series, direct)

@@ -1,11 +1,11 @@
 r"""Explicit basis functions (R&W, section 2.7).
 
 The model is :math:`g(x) = f(x) + h(x)^\top\beta`. The weights are :math:`\beta \sim N(b, B)`, so that g is a Gaussian process
-again (eq. 2.40), or vague, the limit :math:`B^{-1} \to O` (eq. 2.42). They are never sampled or optimised: the gram projects
-them out, which needs no kernel with huge entries, so that they work under every inference.
+(eq. 2.40), or vague, the limit :math:`B^{-1} \to O` (eq. 2.42). They are never sampled or optimised: the gram projects them
+out without a kernel with huge entries, so they can be used with every inference method.
 
-A :class:`Basis` holds the functions and the covariance B of the weights. Their prior mean b is a mean function,
-:class:`BasisMean`, since h(x)ᵀb is what the prior expects of g; :func:`gaussian_weights` gives both:
+A :class:`Basis` contains the functions and the covariance B of the weights. Their prior mean b is represented by a mean
+function, :class:`BasisMean`, since h(x)ᵀb is the prior mean of g; :func:`gaussian_weights` creates both:
 ``GP(kernel, **gaussian_weights(h, mean=b, covariance=B))``.
 """
 
@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import jax
 import numpy as np
 from scipy import linalg
 
 from covary._checks import fail
-from covary._module import Module, child, static
+from covary._errors import Option
+from covary._module import Module, Numbers, child, static
+from covary._types import Array, ArrayLike
 from covary._words import counted
 from covary.data import Inputs
 from covary.means.coordinates import orthogonalising
@@ -29,43 +31,43 @@ from covary.parameters import fixed, real
 
 
 class WeightPrior(NamedTuple):
-    """The covariance of the weights as the gram uses it: β = C γ with γ ~ N(0, I), or flat where not ``proper``."""
+    """Prior of the weights as used by the gram: β = C γ with γ ~ N(0, I), or flat if not ``proper``."""
 
-    root: np.ndarray  # C of B = C Cᵀ, shape (m, m); a row and column of the identity for a vague weight
-    proper: np.ndarray  # one for a weight with a covariance, zero for a vague one
+    root: np.ndarray  # C with B = C Cᵀ, shape (m, m); a row and column of the identity for a vague weight
+    proper: np.ndarray  # 1 for a weight with a covariance, 0 for a vague one
 
     @property
     def vague(self) -> np.ndarray:
-        """Which weights are vague."""
+        """Mask of the vague weights."""
         return np.asarray(self.proper == 0)
 
 
 class Coordinates(NamedTuple):
-    r"""Weights as the gram uses them, :math:`u = R\beta`, so that neither units nor offsets of the columns cost digits.
+    r"""Coordinates of the weights used by the gram, :math:`u = R\beta`, robust to the units and offsets of the columns.
 
     With :math:`R^\top R = H^\top H + B^{-1}`, eliminating the weights means inverting
-    :math:`R^{-\top}(B^{-1} + H^\top K_y^{-1}H)R^{-1}`, which is as well conditioned as :math:`K_y`; ``log_det`` is what the
-    change of coordinates and log det B add to its log determinant.
+    :math:`R^{-\top}(B^{-1} + H^\top K_y^{-1}H)R^{-1}`, which is as well conditioned as :math:`K_y`; ``log_det`` is the
+    contribution of the change of coordinates and of log det B to its log determinant.
     """
 
     prior: WeightPrior
     R: np.ndarray  # (m, m), upper triangular
-    precision: np.ndarray  # (m, m): R⁻ᵀB⁻¹R⁻¹, where vague weights have none
+    precision: np.ndarray  # (m, m): R⁻ᵀB⁻¹R⁻¹, zero for vague weights
     log_det: float
-    dependent: bool  # vague weights that these rows cannot tell apart
+    dependent: bool  # whether these rows cannot distinguish some vague weights
 
     def at(self, H: np.ndarray) -> np.ndarray:
-        """Basis functions h(x) at any rows, in these coordinates."""
+        """Transform basis functions h(x) of any rows to these coordinates."""
         return linalg.solve_triangular(self.R, np.asarray(H, np.float64).T, trans=1).T.astype(H.dtype)
 
-    def original(self, u: Any) -> np.ndarray:
-        """Weights of the basis functions as they were given, (m, ...)."""
+    def original(self, u: np.ndarray) -> np.ndarray:
+        """Return the weights (m, ...) of the original basis functions."""
         flat = linalg.solve_triangular(self.R, np.asarray(u, np.float64).reshape(len(u), -1))
         return flat.reshape(np.shape(u)).astype(u.dtype)
 
 
 def coordinates(H: np.ndarray, prior: WeightPrior) -> Coordinates:
-    """Those of the basis functions at the rows learned from."""
+    """Return the coordinates for the basis functions at the training rows."""
     own = prior.proper[:, None] * linalg.solve_triangular(prior.root, np.eye(len(prior.root)), lower=True)
     R, dependent = orthogonalising(np.concatenate([H, own.astype(H.dtype)]))
     half = linalg.solve_triangular(R, own.T, trans=1)
@@ -74,18 +76,18 @@ def coordinates(H: np.ndarray, prior: WeightPrior) -> Coordinates:
 
 
 class Evaluated(np.ndarray):
-    """H R⁻¹ of shape (n, m) with its coordinates beside it; what is computed from it is a plain array."""
+    """H R⁻¹ of shape (n, m) with its coordinates as an attribute; operations on it return plain arrays."""
 
     coordinates: Coordinates
 
-    def __array_finalize__(self, other: Any) -> None:
+    def __array_finalize__(self, other: np.ndarray | None) -> None:
         self.coordinates = getattr(other, "coordinates", None)  # type: ignore[assignment]
 
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    def __array_wrap__(self, array: np.ndarray, context: tuple | None = None, return_scalar: bool = False) -> np.ndarray:
         out = np.asarray(array)
         return out[()] if return_scalar else out
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[Callable[..., Evaluated], tuple[np.ndarray, Coordinates]]:
         return _evaluated, (np.asarray(self), self.coordinates)
 
 
@@ -98,16 +100,15 @@ def _evaluated(H: np.ndarray, found: Coordinates) -> Evaluated:
 class Basis(Module):
     r"""Basis functions h(x) whose weights are Gaussian around zero, :math:`\beta \sim N(0, B)`, or vague.
 
-    Any function of the table x (n, d) that returns (n, m), in NumPy. For a prior mean of the weights see
-    :func:`gaussian_weights`.
+    For a prior mean of the weights see :func:`gaussian_weights`.
 
     Parameters
     ----------
     function
-        The basis functions.
+        The basis functions: any NumPy function of the table x (n, d) that returns (n, m).
     covariance
-        None (all weights vague), one variance for every weight, one each, or the matrix B (m, m). An infinite variance
-        makes that weight vague.
+        None (all weights vague), one variance for all weights, one for each, or the matrix B (m, m). A weight with infinite
+        variance is vague.
 
     References
     ----------
@@ -120,43 +121,43 @@ class Basis(Module):
     array([[9.]])
     """
 
-    function: Callable[[np.ndarray], Any] = static()
+    function: Callable[[np.ndarray], ArrayLike] = static()
     _: KW_ONLY
-    covariance: Any = child(None)
+    covariance: ArrayLike | None = child(None)
 
     def evaluate(self, X: Inputs) -> np.ndarray:
-        """h(x) for every row: shape (n, m)."""
+        """Return h(x) for every row, with shape (n, m)."""
         return _table(self.function, np.asarray(X.x))
 
     def bind(self, X: Inputs) -> Evaluated:
-        """The same at the rows learned from, in coordinates of their own."""
+        """Return h(x) at the training rows, in their own coordinates."""
         H = self.evaluate(X)
         found = coordinates(H, self.weight_prior(H.shape[1]))
         return _evaluated(found.at(H), found)
 
     def weight_prior(self, m: int) -> WeightPrior:
-        """The prior of the m weights."""
+        """Return the prior of the m weights, after checks."""
         who = "means.Basis"
         if self.covariance is None:
             return WeightPrior(np.eye(m), np.zeros(m))
         B = np.asarray(self.covariance, np.float64)
         if B.ndim < 2:
             if B.shape not in ((), (m,)):
-                raise fail(who, f"{len(B)} variances are given for {m} basis functions", "give one number, or one each")
+                raise fail(who, f"{len(B)} variances are given for {m} basis functions", "give one number, or one for each")
             if not (B > 0).all():
                 raise fail(who, f"a weight has variance {B[~(B > 0)].ravel()[0]:g}", "give positive numbers")
             B = np.diag(np.broadcast_to(B, (m,)))
         if B.shape != (m, m):
-            raise fail(
-                who, f"the covariance has shape {B.shape} for {m} basis functions", "give a square matrix of their number"
-            )
+            raise fail(who, f"the covariance has shape {B.shape} for {m} basis functions", "give a square matrix of that size")
         flat = np.isinf(np.diagonal(B))
         keep = ~flat
         inner = B[np.ix_(keep, keep)]
         sound = np.isfinite(inner).all() and np.allclose(inner, inner.T, rtol=1e-10, atol=0)
         if not sound or np.any(B[np.ix_(flat, keep)]) or np.any(B[np.ix_(keep, flat)]):
             raise fail(
-                who, "the covariance is not symmetric and finite", "tie vague weights to no other, and the rest in pairs"
+                who,
+                "the covariance is not symmetric and finite",
+                "set covariances with vague weights to zero, and make the rest symmetric",
             )
         root = np.eye(m)
         try:
@@ -167,16 +168,16 @@ class Basis(Module):
 
 
 class BasisMean(AbstractMean):
-    r"""A mean function linear in its weights, :math:`m(x) = h(x)^\top b`, learned or held with ``fixed(b)``.
+    r"""Mean function linear in its weights, :math:`m(x) = h(x)^\top b`, learned, or fixed with ``fixed(b)``.
 
-    Learned, it is the alternative to integrating the weights out; held, it is the prior mean of a :class:`Basis`.
+    If learned, it is an alternative to integrating out the weights; if fixed, it is the prior mean of a :class:`Basis`.
 
     Parameters
     ----------
     function
         The basis functions, as in :class:`Basis`.
     weights
-        One weight each.
+        One weight per basis function.
 
     Examples
     --------
@@ -185,22 +186,25 @@ class BasisMean(AbstractMean):
     array([4.5])
     """
 
-    function: Callable[[np.ndarray], Any] = static()
+    function: Callable[[np.ndarray], ArrayLike] = static()
     _: KW_ONLY
-    weights: Any = real(0.0)
+    weights: Numbers = real(0.0)
 
     def check(self, X: Inputs) -> None:
         m = _table(self.function, np.asarray(X.x[:1])).shape[1]
         if np.shape(self.weights) not in ((), (m,)):
             raise fail(
-                "means.BasisMean", f"weights has shape {np.shape(self.weights)} for {m} basis functions", "give one each"
+                "means.BasisMean",
+                f"weights has shape {np.shape(self.weights)} for {m} basis functions",
+                "give one each",
+                argument="weights",
             )
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         H = _table(self.function, np.asarray(X.x))
         return H @ np.broadcast_to(np.asarray(self.weights, H.dtype), H.shape[1:])
 
-    def block(self, X: Inputs) -> Any:
+    def block(self, X: Inputs) -> Array:
         shape = _table(self.function, np.zeros(X.x.shape)).shape
         like = jax.ShapeDtypeStruct(shape, X.x.dtype)
         H = jax.pure_callback(lambda x: _table(self.function, np.asarray(x)), like, X.x, vmap_method="sequential")
@@ -215,15 +219,24 @@ class BasisMean(AbstractMean):
         return self.replace(weights=slope if np.ndim(self.weights) else slope.sum())
 
 
-def gaussian_weights(function: Any, *, mean: Any, covariance: Any) -> dict[str, Any]:
-    r"""The parts of a prior :math:`g = f + h^\top\beta` with :math:`\beta \sim N(b, B)`, for ``GP(kernel, **parts)``.
+class PriorOfWeights(TypedDict):
+    """Arguments of ``GP`` returned by :func:`gaussian_weights`."""
+
+    mean: BasisMean
+    basis: Basis
+
+
+def gaussian_weights(
+    function: Callable[[np.ndarray], ArrayLike] | Basis, *, mean: ArrayLike, covariance: ArrayLike
+) -> PriorOfWeights:
+    r"""Return the parts of a prior :math:`g = f + h^\top\beta` with :math:`\beta \sim N(b, B)`, for ``GP(kernel, **parts)``.
 
     Parameters
     ----------
     function
-        The basis functions, or a :class:`Basis` whose functions are meant.
+        The basis functions, or a :class:`Basis` that contains them.
     mean, covariance
-        b (one number, or one each) and B, as in :class:`Basis`.
+        b (one number, or one for each) and B, as in :class:`Basis`.
 
     Examples
     --------
@@ -235,28 +248,30 @@ def gaussian_weights(function: Any, *, mean: Any, covariance: Any) -> dict[str, 
     return {"mean": BasisMean(h, weights=fixed(np.asarray(mean, np.float64))), "basis": Basis(h, covariance=covariance)}
 
 
-# the weights, after the data ------------------------------------------------------------------------------------------
+# posterior of the weights ----------------------------------------------------------------------------------------------
 
 
 class Weights(NamedTuple):
-    """Mean (m,) and covariance (m, m) of the weights; of several outputs, means (m, p) and the one covariance of each."""
+    """Mean (m,) and covariance (m, m) of the weights; for p outputs, means (m, p) and the covariance they share."""
 
     mean: np.ndarray
     covariance: np.ndarray
 
 
 def basis_weights(posterior: Any) -> Weights:
-    r"""The posterior of the weights: :math:`\bar\beta` and :math:`(B^{-1} + H K_y^{-1} H^\top)^{-1}`.
+    r"""Return the posterior of the weights: :math:`\bar\beta` and :math:`(B^{-1} + H K_y^{-1} H^\top)^{-1}`.
 
-    Under an approximate inference they are those of its Gaussian sites. A :class:`BasisMean` of the same functions is
-    counted in, so the weights are β, not their difference from b.
+    Approximate inference uses its Gaussian sites. The weights of a ``BasisMean`` of the same functions are added, so the
+    result is β, not its difference from b.
 
     References
     ----------
     Rasmussen & Williams (2006), eqs. 2.41, 2.42 (columns of H are rows here).
     """
     if posterior.bound.basis is None:
-        raise fail("basis_weights", "the prior has no explicit basis functions", "give GP(kernel, basis=...)")
+        raise fail(
+            "basis_weights", "the prior has no explicit basis functions", "give GP(kernel, " + Option("basis", "...") + ")"
+        )
     own = posterior.bound.basis.coordinates
     mean, covariance = np.asarray(posterior.basis_weights), own.original(own.original(posterior.factor.project()[1]).T)
     prior, basis = posterior.model.mean, posterior.model.prior.basis
@@ -267,11 +282,12 @@ def basis_weights(posterior: Any) -> Weights:
 
 
 def scale_free_log_evidence(posterior: Any) -> float:
-    r"""The log evidence plus :math:`\tfrac12\log|H H^\top|` over the vague weights.
+    r"""Return the log evidence plus :math:`\tfrac12\log|H H^\top|` over the vague weights.
 
-    Under vague weights the log evidence (eq. 2.45) is the log density of what the basis functions leave of y minus that
-    term, so its value depends on how they are scaled, although its optimum over hyperparameters does not. This one does not
-    depend on it, and compares models with different bases of equally many functions, or the same in other units.
+    With vague weights the log evidence (eq. 2.45) is the log density of the part of y that the basis functions cannot explain,
+    minus that term. Its value therefore depends on their scale, although its optimum over hyperparameters does not. The value
+    returned here does not, and can compare models with the same number of basis functions, or with the same functions in other
+    units.
 
     References
     ----------
@@ -281,23 +297,23 @@ def scale_free_log_evidence(posterior: Any) -> float:
         return float(posterior.log_evidence)
     H = posterior.model.prior.basis.evaluate(posterior.bound.X).astype(np.float64)
     H = H[:, posterior.bound.basis.coordinates.prior.vague]
-    if posterior.data.weight is not None:  # a row of weight w stands for w equal rows
+    if posterior.data.weight is not None:  # a row of weight w represents w equal rows
         H = H * np.sqrt(posterior.data.weight.astype(np.float64))[:, None]
     R = orthogonalising(H)[0]
     outputs = posterior.solved.shift.shape[1] if posterior.solved.shift.ndim == 2 else 1
     return float(posterior.log_evidence + outputs * np.log(np.diagonal(R)).sum())
 
 
-# ready made -----------------------------------------------------------------------------------------------------------
+# common bases ----------------------------------------------------------------------------------------------------------
 
 
-def _table(function: Any, x: np.ndarray) -> np.ndarray:
-    """h(x) as a table, checked."""
+def _table(function: Callable[[np.ndarray], ArrayLike], x: np.ndarray) -> np.ndarray:
+    """Return h(x) as a table, after checking its shape."""
     H = np.asarray(function(x), x.dtype)
     if H.ndim != 2 or H.shape[0] != len(x):
         raise fail(
             "means.Basis",
-            f"the function gave shape {H.shape} for {counted(len(x), 'row')}",
+            f"the function returned shape {H.shape} for {counted(len(x), 'row')}",
             "return one row for every row of x",
         )
     return H
@@ -313,7 +329,7 @@ def _ones(x: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Powers:
-    """1, and the powers of every column up to a degree."""
+    """The constant 1, and the powers of every column up to a degree."""
 
     degree: int
 
@@ -321,8 +337,8 @@ class _Powers:
         return np.column_stack([np.ones(len(x), x.dtype), *(x**p for p in range(1, self.degree + 1))])
 
 
-def ConstantBasis(*, covariance: Any = None) -> Basis:
-    r"""An unknown offset; vague, predictions do not notice a constant added to y (ordinary kriging).
+def ConstantBasis(*, covariance: ArrayLike | None = None) -> Basis:
+    r"""Create the basis of an unknown offset; if vague, adding a constant to y just shifts predictions (ordinary kriging).
 
     .. math:: C_\infty^{-1} = C^{-1} - \frac{C^{-1}n\,n^\top C^{-1}}{n^\top C^{-1}n}, \qquad C_\infty^{-1}n = 0
 
@@ -335,13 +351,15 @@ def ConstantBasis(*, covariance: Any = None) -> Basis:
     return Basis(_ones, covariance=covariance)
 
 
-def LinearBasis(*, covariance: Any = None) -> Basis:
-    """An intercept and one slope per input column; vague weights unless a covariance is given."""
+def LinearBasis(*, covariance: ArrayLike | None = None) -> Basis:
+    """Create the basis of an intercept and one slope per input column, with vague weights unless a covariance is given."""
     return Basis(_with_intercept, covariance=covariance)
 
 
-def PolynomialBasis(degree: int = 2, *, covariance: Any = None) -> Basis:
-    """An intercept, then every column, then its squares, up to a degree: 1 + degree · d functions, no products of columns.
+def PolynomialBasis(degree: int = 2, *, covariance: ArrayLike | None = None) -> Basis:
+    """Create the basis of an intercept and the powers of every column up to a degree, without products of columns.
+
+    It has 1 + degree · d functions.
 
     Examples
     --------
@@ -350,5 +368,5 @@ def PolynomialBasis(degree: int = 2, *, covariance: Any = None) -> Basis:
     array([[1., 2., 4., 8.]])
     """
     if not isinstance(degree, int | np.integer) or degree < 1:
-        raise fail("means.PolynomialBasis", f"degree is {degree!r}", "give a whole number from 1 on")
+        raise fail("means.PolynomialBasis", f"degree is {degree!r}", "give an integer, 1 or more", argument="degree")
     return Basis(_Powers(int(degree)), covariance=covariance)

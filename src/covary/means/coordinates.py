@@ -1,4 +1,4 @@
-"""Coordinates of linear weights that do not depend on the units of the columns, nor on how the columns go together."""
+"""Coordinates of linear weights that do not depend on the units of the columns or on correlations between them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from scipy import linalg
 
 
 def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    r"""R of :math:`H = QR`, upper triangular with a positive diagonal, and which columns depend on those before them.
+    r"""Return upper triangular R of :math:`H = QR` with a positive diagonal, and a mask of linearly dependent columns.
 
-    In coordinates :math:`u = R\beta` the columns :math:`H R^{-1} = Q` are orthonormal: whatever units columns are in, and
-    however far from zero. A column that depends on those before it, to rounding, counts with its own length instead of
-    what is left of it, so that R can be inverted and moving along its coordinate changes nothing. What rounding may leave of
-    a column is measured by all that was taken off it: two columns of one quantity, one of them far from zero, are as
-    dependent as they were near it.
+    In coordinates :math:`u = R\beta` the columns :math:`H R^{-1} = Q` are orthonormal, whatever the units and offsets of the
+    columns. If a column depends linearly on those before it, to rounding error, its diagonal entry is its length instead of
+    that of the remainder, so that R is invertible and its coordinate has no effect. The rounding error is estimated from all
+    that was subtracted from the column, so two columns of the same quantity, one of them far from zero, are recognised as
+    dependent.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     R, Q, kept = np.zeros((m, m)), np.zeros((len(whole), 0)), np.zeros(m, bool)
     for j in range(m):
         left, along = whole[:, j], np.zeros(Q.shape[1])
-        for _ in range(2):  # the second time takes off what rounding left
+        for _ in range(2):  # the second pass removes the rounding errors of the first
             again = Q.T @ left
             left, along = left - Q @ again, along + again
         taken = np.abs(linalg.solve_triangular(R[np.ix_(kept, kept)], along)) @ length[kept] if kept.any() else 0.0

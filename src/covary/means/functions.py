@@ -1,40 +1,42 @@
-"""Mean functions m(x) of the prior: zero, constant, linear, the user's own (R&W, eq. 2.38)."""
+"""Mean functions m(x) of the prior: zero, constant, linear or user-defined (R&W, eq. 2.38)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any
+from typing import Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from covary._checks import fail
-from covary._module import Module, static, without_marks
+from covary._errors import Option
+from covary._module import Module, Numbers, static, without_marks
 from covary._precision import cast
+from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
 from covary.kernels.authors import traced_shape
 from covary.kernels.tiles import map_rows, pull_rows
 from covary.parameters import REAL, named, real
 
-ALIKE = 1e-6  # how little slopes differ that count as the same everywhere, relative to the largest
+ALIKE = 1e-6  # relative difference below which slopes count as constant
 
 
 class AbstractMean(Module):
-    """A function of the inputs; ``evaluate`` gives its values, ``pull`` its gradient over the parameters."""
+    """Mean function of the inputs: ``evaluate`` returns its values, ``pull`` its gradient over the parameters."""
 
     def evaluate(self, X: Inputs) -> np.ndarray:
-        """m(x) for every row: shape (n,)."""
+        """Return m(x) for every row, with shape (n,)."""
         raise self._lacking("evaluate")
 
-    def pull(self, X: Inputs, bar: np.ndarray) -> Any:
-        """The gradient of Σ_i bar_i m(x_i) over the parameters, in the mean's own shape."""
+    def pull(self, X: Inputs, bar: np.ndarray) -> Self:
+        """Return the gradient of Σ_i bar_i m(x_i) over the parameters, as a mean of the same structure."""
         raise self._lacking("pull")
 
-    def block(self, X: Inputs) -> Any:
-        """m(x) for every row, in jax.numpy (for compiled code)."""
+    def block(self, X: Inputs) -> Array:
+        """Return m(x) for every row, in jax.numpy (for compiled code)."""
         raise self._lacking("block")
 
     def _lacking(self, method: str) -> Exception:
@@ -43,20 +45,20 @@ class AbstractMean(Module):
         )
 
     def design(self, X: Inputs) -> dict[str, np.ndarray]:
-        r"""The columns H (n, k) of every parameter the mean is linear in, by its name: :math:`m = \sum H_p\,p`."""
+        r"""Return the columns H (n, k) of every parameter in which the mean is linear, by name: :math:`m = \sum H_p\,p`."""
         return {}
 
     def check(self, X: Inputs) -> None:
-        """Raise a sentence if the mean's numbers do not fit these inputs."""
+        """Raise an error if the mean's numbers do not fit these inputs."""
 
 
 class Zero(AbstractMean):
-    """The mean that is zero everywhere."""
+    """Mean function that is zero everywhere."""
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         return np.zeros(X.rows, X.x.dtype)
 
-    def block(self, X: Inputs) -> Any:
+    def block(self, X: Inputs) -> Array:
         return jnp.zeros(X.rows, X.x.dtype)
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Zero:
@@ -64,14 +66,14 @@ class Zero(AbstractMean):
 
 
 class Constant(AbstractMean):
-    """A constant mean, learned with the other parameters."""
+    """Constant mean, learned with the other parameters."""
 
-    value: Any = real(0.0)
+    value: Numbers = real(0.0)
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         return np.full(X.rows, self.value, X.x.dtype)
 
-    def block(self, X: Inputs) -> Any:
+    def block(self, X: Inputs) -> Array:
         return jnp.broadcast_to(self.value, (X.rows,))
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Constant:
@@ -79,33 +81,34 @@ class Constant(AbstractMean):
 
 
 class Linear(AbstractMean):
-    r"""A linear mean, :math:`m(x) = a + \sum_k w_k x_k`.
+    r"""Linear mean, :math:`m(x) = a + \sum_k w_k x_k`.
 
     Parameters
     ----------
     weight
-        One slope per input column (or one number for all).
+        One slope per input column, or one number for all.
     value
         The intercept a.
     """
 
-    weight: Any = real(0.0)
+    weight: Numbers = real(0.0)
     _: KW_ONLY
-    value: Any = real(0.0)
+    value: Numbers = real(0.0)
 
     def check(self, X: Inputs) -> None:
         if np.shape(self.weight) not in ((), (X.columns,)):
             raise fail(
                 "means.Linear",
-                f"weight has shape {np.shape(self.weight)} but X has {counted(X.columns, 'column')}",
+                f"weight has shape {np.shape(self.weight)} but " + Option("X") + f" has {counted(X.columns, 'column')}",
                 "give one number or one per column",
+                argument="weight",
             )
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         weight = np.broadcast_to(np.asarray(self.weight, X.x.dtype), (X.columns,))
         return X.x @ weight + np.asarray(self.value, X.x.dtype)
 
-    def block(self, X: Inputs) -> Any:
+    def block(self, X: Inputs) -> Array:
         return X.x @ jnp.broadcast_to(self.weight, (X.columns,)) + self.value
 
     def design(self, X: Inputs) -> dict[str, np.ndarray]:
@@ -118,11 +121,11 @@ class Linear(AbstractMean):
 
 
 class Function(AbstractMean):
-    """A mean from any plain function ``f(x, **parameters)`` of one point (d,), written with jax.numpy."""
+    """Mean defined by a function ``f(x, **parameters)`` of one point (d,), written in jax.numpy."""
 
-    function: Callable[..., Any] = static()
+    function: Callable[..., Array] = static()
     _: KW_ONLY
-    parameters: dict[str, Any] = named(REAL)
+    parameters: dict[str, np.ndarray] = named(REAL)
 
     def check(self, X: Inputs) -> None:
         row = jax.ShapeDtypeStruct((X.columns,), X.x.dtype)
@@ -135,11 +138,11 @@ class Function(AbstractMean):
     def evaluate(self, X: Inputs) -> np.ndarray:
         return map_rows(_function_rows, cast(without_marks(self), X.x.dtype), X.x)
 
-    def block(self, X: Inputs) -> Any:
+    def block(self, X: Inputs) -> Array:
         return _function_rows(self, X.x)
 
     def design(self, X: Inputs) -> dict[str, np.ndarray]:
-        """The slopes over every parameter whose slopes are the same wherever the parameters are, to rounding."""
+        """Return the columns of every parameter whose slopes do not depend on the parameters, to rounding error."""
         elsewhere = {name: 1.3 * np.asarray(value) + 0.7 for name, value in self.parameters.items()}
         here, there = (_function_slopes(self.replace(parameters=p), X.x) for p in (self.parameters, elsewhere))
         found = {}
@@ -149,16 +152,16 @@ class Function(AbstractMean):
                 found[name] = H.reshape(X.rows, -1)
         return found
 
-    def pull(self, X: Inputs, bar: np.ndarray) -> Any:
+    def pull(self, X: Inputs, bar: np.ndarray) -> Self:
         return pull_rows(_function_rows, cast(without_marks(self), X.x.dtype), (X.x,), bar)
 
 
-def _function_rows(mean: Function, x: Any) -> Any:
+def _function_rows(mean: Function, x: Array) -> Array:
     return jax.vmap(lambda row: mean.function(row, **mean.parameters))(x)
 
 
-def _function_slopes(mean: Function, x: Any) -> dict[str, np.ndarray]:
-    """The gradient over the parameters at every row: (n, ...) each."""
+def _function_slopes(mean: Function, x: Array) -> dict[str, np.ndarray]:
+    """Return the gradient over each parameter at every row, with shape (n, ...)."""
     mean = cast(without_marks(mean), x.dtype)
     one = lambda parameters, row: mean.function(row, **parameters) * jnp.ones((), row.dtype)  # noqa: E731
     slopes = jax.vmap(jax.grad(one), in_axes=(None, 0))(mean.parameters, x) if mean.parameters else {}

@@ -1,4 +1,4 @@
-"""Scores of predictions: errors, densities, calibration, class probabilities, decisions, deviances, cross-validation."""
+"""Evaluation of predictions: errors, densities, calibration, class probabilities, decisions, deviances, cross-validation."""
 
 from covary.metrics.classes import accuracy as accuracy
 from covary.metrics.classes import baseline_information as baseline_information

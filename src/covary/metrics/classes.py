@@ -1,27 +1,28 @@
 r"""Scores of class predictions: log loss, Brier score, information, errors.
 
-Labels y (n,) are strings, whole numbers or booleans. Probabilities p are (n, C), one column per entry of ``classes`` (by
-default the sorted labels of y), or (n,), those of the second of two classes; give both columns where tiny probabilities of
-the first matter. Decided is the most probable class, of tied ones the first. Nothing is clipped, and no score is NaN.
+Labels y (n,) are strings, integers or booleans. Probabilities p are (n, C), with one column per entry of ``classes`` (by
+default the sorted labels of y), or (n,) for the second of two classes; give both columns if tiny probabilities of the first
+matter. The predicted class is the most probable one, the first if several are tied. Nothing is clipped, and no score is NaN.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
 from covary._checks import as_array, as_numbers, check_finite, fail
+from covary._errors import Option, Phrase, Place
+from covary._types import ArrayLike
 from covary._words import counted
 from covary.metrics.scores import _refuse
 
 
-def log_loss(y: Any, p: Any, *, classes: Any = None) -> float:
-    r"""The mean negative log probability of the true class, :math:`-\frac1n\sum\log p(y_i|x_i)`, in nats (R&W, section 3.7.3).
+def log_loss(y: ArrayLike, p: ArrayLike, *, classes: ArrayLike | Sequence[Hashable] | None = None) -> float:
+    r"""Compute the mean negative log probability of the true class, :math:`-\frac1n\sum\log p(y_i|x_i)` (R&W, section 3.7.3).
 
-    Lower is better; infinite, not clipped, if a true class has probability 0.
+    In nats; lower is better. Infinite, without clipping, if a true class has probability 0.
 
     >>> round(log_loss(["no", "yes"], [0.5, 0.5]), 6)  # log 2
     0.693147
@@ -32,10 +33,10 @@ def log_loss(y: Any, p: Any, *, classes: Any = None) -> float:
     return float(0.0 - np.mean(_logs(codes, p)))
 
 
-def brier(y: Any, p: Any, *, classes: Any = None) -> float:
-    r"""The Brier score :math:`\frac1n\sum_i\sum_c(p_{ic}-[y_i=c])^2`, from 0, perfect, to 2 (Brier 1950).
+def brier(y: ArrayLike, p: ArrayLike, *, classes: ArrayLike | Sequence[Hashable] | None = None) -> float:
+    r"""Compute the Brier score :math:`\frac1n\sum_i\sum_c(p_{ic}-[y_i=c])^2`, from 0 (perfect) to 2 (Brier 1950).
 
-    The sum is over all classes: for two of them this is twice the mean of :math:`(p_i-[y_i=1])^2`.
+    The sum is over all classes, so for two classes it is twice the mean of :math:`(p_i-[y_i=1])^2`.
 
     >>> brier(["no", "yes"], [0.5, 0.5])
     0.5
@@ -44,11 +45,17 @@ def brier(y: Any, p: Any, *, classes: Any = None) -> float:
     return float(np.mean(np.sum((p - np.eye(p.shape[1])[codes]) ** 2, axis=1)))
 
 
-def information(y: Any, p: Any, y_train: Any, *, classes: Any = None) -> float:
-    r"""The test information, the mean of :math:`\log_2p(y_i|x_i)` plus :func:`baseline_information`, in bits (R&W, eq. 3.76).
+def information(
+    y: ArrayLike,
+    p: ArrayLike,
+    y_train: ArrayLike | Mapping[Hashable, float],
+    *,
+    classes: ArrayLike | Sequence[Hashable] | None = None,
+) -> float:
+    r"""Compute the mean of :math:`\log_2p(y_i|x_i)` plus :func:`baseline_information`, in bits (R&W, eq. 3.76).
 
-    0 is what the class frequencies of training score, the base line's own value is perfect; −inf if a true class has
-    probability 0. ``y_train`` holds the labels of training, or the count of each as ``{label: count}``.
+    This is the test information: 0 for predicting the training class frequencies, the value of the baseline if perfect; −inf
+    if a true class has probability 0. ``y_train`` contains the training labels, or their counts as ``{label: count}``.
 
     >>> information([3, 5], [[1.0, 0.0], [0.0, 1.0]], y_train={3: 50, 5: 50})
     1.0
@@ -59,10 +66,11 @@ def information(y: Any, p: Any, y_train: Any, *, classes: Any = None) -> float:
     return float(np.mean(_logs(codes, p)) / np.log(2) + base)
 
 
-def baseline_information(y: Any, y_train: Any) -> float:
-    r"""What the best model without inputs lacks, :math:`-\sum_c\frac{n_*^c}{n_*}\log_2\frac{n^c}n` bits (R&W, eq. 3.76).
+def baseline_information(y: ArrayLike, y_train: ArrayLike | Mapping[Hashable, float]) -> float:
+    r"""Compute the baseline of the information, :math:`-\sum_c\frac{n_*^c}{n_*}\log_2\frac{n^c}n` bits (R&W, eq. 3.76).
 
-    :math:`n^c` counts class c in training and :math:`n_*^c` in y; both are labels, or counts as ``{label: count}``.
+    The loss of the best model without inputs: :math:`n^c` training rows and :math:`n_*^c` rows of y have class c. Give both as
+    labels, or as counts ``{label: count}``.
 
     >>> round(baseline_information({3: 418, 5: 355}, {3: 406, 5: 361}), 5)  # threes and fives of the USPS digits
     0.99558
@@ -70,10 +78,10 @@ def baseline_information(y: Any, y_train: Any) -> float:
     return _baseline("metrics.baseline_information", _counts("metrics.baseline_information", "y", y), y_train)
 
 
-def errors(y: Any, p: Any, *, classes: Any = None) -> int:
-    r"""The number of rows whose most probable class is not the true one (R&W, section 3.7.3; Williams & Barber, section 5).
+def errors(y: ArrayLike, p: ArrayLike, *, classes: ArrayLike | Sequence[Hashable] | None = None) -> int:
+    r"""Count the rows whose most probable class is not the true one (R&W, section 3.7.3; Williams & Barber, section 5).
 
-    Of tied classes the first is decided, as by ``predict``: a tie is an error only if the first of the tied is not the truth.
+    Ties are resolved in favour of the first class, as in ``predict``, so a tie is an error only if that class is wrong.
 
     >>> errors(["no", "yes", "yes"], [0.2, 0.5, 0.9])
     1
@@ -82,8 +90,8 @@ def errors(y: Any, p: Any, *, classes: Any = None) -> int:
     return int(np.sum(p.argmax(1) != codes))
 
 
-def error_rate(y: Any, p: Any, *, classes: Any = None) -> float:
-    r"""The share of :func:`errors`, from 0 to 1 (R&W, section 3.7.4).
+def error_rate(y: ArrayLike, p: ArrayLike, *, classes: ArrayLike | Sequence[Hashable] | None = None) -> float:
+    r"""Compute the fraction of :func:`errors`, from 0 to 1 (R&W, section 3.7.4).
 
     >>> error_rate(["no", "yes"], [0.2, 0.4])
     0.5
@@ -92,8 +100,8 @@ def error_rate(y: Any, p: Any, *, classes: Any = None) -> float:
     return float(np.mean(p.argmax(1) != codes))
 
 
-def accuracy(y: Any, p: Any, *, classes: Any = None) -> float:
-    r"""The share of rows whose most probable class is the true one, 1 − :func:`error_rate`.
+def accuracy(y: ArrayLike, p: ArrayLike, *, classes: ArrayLike | Sequence[Hashable] | None = None) -> float:
+    r"""Compute the fraction of rows whose most probable class is the true one, 1 − :func:`error_rate`.
 
     >>> accuracy(["no", "yes"], [0.2, 0.9])
     1.0
@@ -103,16 +111,19 @@ def accuracy(y: Any, p: Any, *, classes: Any = None) -> float:
 
 
 def errors_sd(count: float, n: int) -> float:
-    r"""The binomial standard deviation of e errors in n rows, :math:`\sqrt{e(1-e/n)}` (Gibbs, table 4.1).
+    r"""Compute the binomial standard deviation of e errors in n rows, :math:`\sqrt{e(1-e/n)}` (Gibbs, table 4.1).
 
-    That of the rate is this over n. It is 0 for 0 errors, which does not say that the rate is known.
+    Divide by n for that of the error rate. It is 0 for 0 errors, although the rate is then still uncertain.
 
     >>> round(errors_sd(3, 120), 1), round(errors_sd(68, 332), 1)
     (1.7, 7.4)
     """
     if not 0 <= count <= n or n == 0:
         raise fail(
-            "metrics.errors_sd", f"count is {count} of {counted(n, 'row')}", "give a count from 0 to n, of 1 row or more"
+            "metrics.errors_sd",
+            f"count is {count} of {counted(n, 'row')}",
+            "give a count from 0 to n, of 1 row or more",
+            argument="count",
         )
     return float(np.sqrt(count * (1 - count / n)))
 
@@ -120,20 +131,26 @@ def errors_sd(count: float, n: int) -> float:
 # parts ----------------------------------------------------------------------------------------------------------
 
 
-def _rows(who: str, y: Any, p: Any, classes: Any) -> tuple[np.ndarray, np.ndarray, list[Any]]:
-    """The column of each row's true class, probabilities (n, C), and the labels of the columns; checked."""
-    p, y = _probabilities(who, p), _labels(who, "y", y)
-    if len(y) != len(p):
-        raise fail(who, f"y has {counted(len(y), 'label')} but p has {counted(len(p), 'row')}", "give one label per row")
-    labels = _classes(who, classes, p.shape[1], f"p has {counted(p.shape[1], 'column')}", y)
-    return _codes(who, "y", y, labels), p, labels
+def _rows(
+    who: str, y: ArrayLike, p: ArrayLike, classes: ArrayLike | Sequence[Hashable] | None
+) -> tuple[np.ndarray, np.ndarray, list[Hashable]]:
+    """Return the column of each row's true class, probabilities (n, C), and the labels of the columns, after checks."""
+    p, seen = _probabilities(who, p), _labels(who, "y", y)
+    if len(seen) != len(p):
+        raise fail(
+            who,
+            Option("y") + f" has {counted(len(seen), 'label')} but p has {counted(len(p), 'row')}",
+            "give one label per row",
+        )
+    labels = _classes(who, classes, p.shape[1], f"p has {counted(p.shape[1], 'column')}", seen)
+    return _codes(who, "y", seen, labels), p, labels
 
 
-def _probabilities(who: str, p: Any) -> np.ndarray:
+def _probabilities(who: str, p: ArrayLike) -> np.ndarray:
     array = as_numbers(who, "p", p, "give probabilities").astype(np.float64)
     if array.ndim not in (1, 2) or array.size == 0 or array.shape[1:] == (1,):
         do = "give one column for each of two or more classes, or one number per row, that of the second of two"
-        raise fail(who, f"p has shape {array.shape}", do)
+        raise fail(who, f"p has shape {array.shape}", do, argument="p")
     check_finite(who, "p", array)
     _refuse(who, (array < 0) | (array > 1 + 1e-6), "p is not between 0 and 1", "give probabilities, not scores or logarithms")
     if array.ndim == 1:
@@ -142,19 +159,19 @@ def _probabilities(who: str, p: Any) -> np.ndarray:
     return array
 
 
-def _labels(who: str, name: str, value: Any, *, none: bool = False) -> list[Any]:
-    """One label per entry, as Python has them: nothing is turned into text. Missing ones are refused, None if told not."""
+def _labels(who: str, name: str, value: ArrayLike | Sequence[Hashable], *, none: bool = False) -> list[Hashable]:
+    """Return the labels as a list, keeping their types. Missing ones raise an error, except None if ``none`` is true."""
     array = np.asarray(as_array(who, name, value) if np.ma.isMaskedArray(value) else value, dtype=object)
     if array.ndim != 1 or array.size == 0:
-        raise fail(who, f"{name} has shape {array.shape}", "give one label per entry")
+        raise fail(who, f"{name} has shape {array.shape}", "give one label per entry", argument=name)
     items = array.tolist()
     for i, item in enumerate(items):
         if _missing(item) and not (none and item is None):
-            raise fail(who, f"{name} is {item} at row {i}", "drop such rows: they have no label")
+            raise fail(who, f"{name} is {item} " + Place(i), "drop such rows: they have no label", argument=name)
     return items
 
 
-def _missing(item: Any) -> bool:
+def _missing(item: Hashable) -> bool:
     try:
         hash(item)
         return item is None or not bool(item == item)
@@ -162,63 +179,82 @@ def _missing(item: Any) -> bool:
         return True
 
 
-def _classes(who: str, classes: Any, size: int, what: str, *seen: list[Any]) -> list[Any]:
-    """The label of each column: as given, or the sorted labels that were seen."""
+def _classes(
+    who: str, classes: ArrayLike | Sequence[Hashable] | None, size: int, what: str, *seen: list[Hashable]
+) -> list[Hashable]:
+    """Return the label of each column: ``classes`` if given, otherwise the sorted labels in ``seen``."""
     if classes is not None:
         labels = _labels(who, "classes", classes)
         if len(labels) != size or len(set(labels)) != size:
-            raise fail(who, f"classes is {_shown(labels)} but {what}", "give one label per column, all different")
+            raise fail(
+                who, f"classes is {_shown(labels)} but {what}", "give one label per column, all different", argument="classes"
+            )
         return labels
     labels = _sorted(who, *seen)
     if len(labels) != size:
-        raise fail(who, f"y holds {len(labels)} labels but {what}", "give classes, the label of each column in order")
+        raise fail(
+            who,
+            Option("y") + f" contains {counted(len(labels), 'label')} but {what}",
+            "give classes, the label of each column in order",
+        )
     return labels
 
 
-def _sorted(who: str, *seen: list[Any]) -> list[Any]:
+def _sorted(who: str, *seen: list[Hashable]) -> list[Hashable]:
     try:
-        return sorted(set().union(*seen))
+        return sorted(set().union(*seen))  # type: ignore[type-var]
     except TypeError:
-        raise fail(who, "y holds labels of several kinds, without an order", "give classes, the labels in order") from None
+        raise fail(
+            who,
+            Option("y") + " contains labels of different types, which cannot be sorted",
+            "give classes, the labels in order",
+        ) from None
 
 
-def _codes(who: str, name: str, items: list[Any], labels: list[Any]) -> np.ndarray:
-    """The column of each label."""
+def _codes(who: str, name: str, items: list[Hashable], labels: list[Hashable]) -> np.ndarray:
+    """Return the column of each label."""
     index = {label: i for i, label in enumerate(labels)}
     codes = np.array([index.get(item, -1) for item in items])
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
-        what = f"{name} is {items[row]!r}" + (f" at row {row}" if len(items) > 1 else "")
-        raise fail(who, f"{what}, not among the classes {_shown(labels)}", "give classes in full, or drop such rows")
+        what = f"{name} is {items[row]!r}" + (" " + Place(row) if len(items) > 1 else Phrase())
+        raise fail(
+            who, what + f", not among the classes {_shown(labels)}", "give all classes, or drop such rows", argument=name
+        )
     return codes
 
 
-def _shown(labels: list[Any]) -> str:
+def _shown(labels: list[Hashable]) -> str:
     return f"[{', '.join(map(repr, labels[:6]))}{', ...' if len(labels) > 6 else ''}]"
 
 
 def _logs(codes: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The log probability of each row's true class; −inf for 0."""
+    """Return the log probability of each row's true class, −inf for probability 0."""
     with np.errstate(divide="ignore"):
         return np.log(p[np.arange(len(p)), codes])
 
 
-def _counts(who: str, name: str, value: Any) -> Mapping[Any, float]:
+def _counts(who: str, name: str, value: ArrayLike | Mapping[Hashable, float]) -> Mapping[Hashable, float]:
     if not isinstance(value, Mapping):
         return Counter(_labels(who, name, value))
     if (
         not all(isinstance(n, int | float | np.integer | np.floating) and 0 <= n < np.inf for n in value.values())
         or sum(value.values()) == 0
     ):
-        raise fail(who, f"{name} is {dict(value)}", "give a count of zero or more per label, not all zero")
+        raise fail(who, f"{name} is {dict(value)}", "give a count of zero or more per label, not all zero", argument=name)
     return value
 
 
-def _baseline(who: str, seen: Mapping[Any, float], y_train: Any) -> float:
-    """Equation 3.76, of the counts of classes that were seen."""
+def _baseline(who: str, seen: Mapping[Hashable, float], y_train: ArrayLike | Mapping[Hashable, float]) -> float:
+    """Compute the baseline of R&W, eq. 3.76, from counts of classes."""
     train = _counts(who, "y_train", y_train)
     missing = [label for label, n in seen.items() if n > 0 and train.get(label, 0) == 0]
     if missing:
-        raise fail(who, f"y_train holds no {missing[0]!r} but y does", "compare with a base line that knows every class of y")
+        raise fail(
+            who,
+            f"y_train does not contain {missing[0]!r} but y does",
+            "use a baseline that has every class of y",
+            argument="y_train",
+        )
     n, total = sum(seen.values()), sum(train.values())
     return float(sum(k / n * np.log2(total / train[label]) for label, k in seen.items() if k > 0))

@@ -1,29 +1,34 @@
-"""Curves of class predictions: reliability and its mean error, error against rejection. Labels and p are as in ``classes``."""
+"""Reliability and error–reject curves of class predictions. Labels and p are as in :mod:`covary.metrics.classes`."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import ndtri
 
 from covary._checks import fail
+from covary._types import ArrayLike
 from covary._words import counted
 from covary.metrics.classes import _baseline, _codes, _counts, _logs, _rows
 from covary.metrics.decades import _frame, _text
 from covary.metrics.scores import _level
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Predicted and observed frequencies of the class ``label``, one entry per bin that holds rows.
+    """Predicted and observed frequencies of the class ``label``, one entry per non-empty bin.
 
-    A bin is lower ≤ p < upper (the last also holds p = upper), with ``count`` rows, the mean ``predicted`` probability and
-    the ``observed`` share of the class; ``low`` to ``high`` is the Wilson interval of that share at ``level``.
+    A bin is lower ≤ p < upper (the last includes p = upper), with ``count`` rows, the mean ``predicted`` probability and
+    the ``observed`` frequency of the class; ``low`` to ``high`` is the Wilson interval of that frequency at ``level``.
     """
 
-    label: Any
+    label: Hashable
     lower: np.ndarray
     upper: np.ndarray
     count: np.ndarray
@@ -33,8 +38,8 @@ class Reliability:
     high: np.ndarray
     level: float
 
-    def to_frame(self) -> Any:
-        """A pandas table, one row per bin."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return a DataFrame with one row per bin."""
         return _frame({k: v for k, v in vars(self).items() if k not in ("label", "level")}, range(len(self.count)), "bin")
 
     def __repr__(self) -> str:
@@ -45,13 +50,20 @@ class Reliability:
 
 
 def reliability_curve(
-    y: Any, p: Any, *, classes: Any = None, of: Any = None, bins: int = 10, strategy: str = "width", level: float = 0.95
+    y: ArrayLike,
+    p: ArrayLike,
+    *,
+    classes: ArrayLike | Sequence[Hashable] | None = None,
+    of: Hashable = None,
+    bins: int = 10,
+    strategy: str = "width",
+    level: float = 0.95,
 ) -> Reliability:
-    r"""Observed against predicted frequency of one class, by bins of its probability (after Murphy & Winkler 1977).
+    r"""Compute observed and predicted frequencies of one class by bins of its probability (after Murphy & Winkler 1977).
 
-    On the diagonal if the predictions are calibrated. ``of`` is the class, by default the second of two; the bins have equal
-    width on [0, 1], or with ``strategy="count"`` about equal counts. Bins without rows are left out. The interval of a share
-    s of n rows is :math:`(s+\frac{z^2}{2n}\pm z\sqrt{s(1-s)/n+z^2/4n^2})/(1+z^2/n)` (Wilson 1927).
+    The curve is diagonal if the predictions are calibrated. ``of`` is the class, by default the second of two; the bins have
+    equal widths on [0, 1], or about equal counts with ``strategy="count"``. Empty bins are omitted. The interval of a frequency
+    s in n rows is :math:`(s+\frac{z^2}{2n}\pm z\sqrt{s(1-s)/n+z^2/4n^2})/(1+z^2/n)` (Wilson 1927).
 
     >>> found = reliability_curve(["no", "yes", "yes", "no"], [0.1, 0.85, 0.95, 0.05], bins=2)
     >>> found.predicted.round(3), found.observed, found.count
@@ -61,7 +73,7 @@ def reliability_curve(
     _level(who, level)
     codes, p, labels = _rows(who, y, p, classes)
     if of is None and len(labels) > 2:
-        raise fail(who, f"there are {len(labels)} classes and no choice of one", "give of, the label of a class")
+        raise fail(who, f"there are {len(labels)} classes and none is chosen", "give of, the label of a class")
     column = 1 if of is None else _codes(who, "of", [of], labels)[0]
     lower, upper, count, predicted, s = _binned(who, p[:, column], codes == column, bins, strategy)
     z2 = ndtri(0.5 * (1 - level)) ** 2 / count
@@ -71,12 +83,18 @@ def reliability_curve(
 
 
 def expected_calibration_error(
-    y: Any, p: Any, *, classes: Any = None, of: Any = None, bins: int = 10, strategy: str = "width"
+    y: ArrayLike,
+    p: ArrayLike,
+    *,
+    classes: ArrayLike | Sequence[Hashable] | None = None,
+    of: Hashable = None,
+    bins: int = 10,
+    strategy: str = "width",
 ) -> float:
-    r"""The mean gap :math:`\sum_b\frac{n_b}n|\mathrm{observed}_b-\mathrm{predicted}_b|` over bins (Naeini et al. 2015).
+    r"""Compute the mean gap :math:`\sum_b\frac{n_b}n|\mathrm{observed}_b-\mathrm{predicted}_b|` of bins (Naeini et al. 2015).
 
-    Of the decided class: how often it is right against its probability; or of the class ``of``, as in
-    :func:`reliability_curve`. 0 is perfect, and chance adds to it: more so with more bins.
+    Compares the accuracy of the predicted class with its probability, or uses the class ``of``, as in
+    :func:`reliability_curve`. 0 is perfect; chance increases the value, more with more bins.
 
     >>> round(expected_calibration_error(["no", "yes"], [0.1, 0.9]), 6)
     0.1
@@ -90,11 +108,11 @@ def expected_calibration_error(
 
 @dataclass(frozen=True, eq=False)
 class RejectCurve:
-    """The error–reject curve, one entry per threshold, from none rejected upwards.
+    """Error–reject curve with one entry per threshold, in increasing order, starting with no row rejected.
 
-    Rows whose certainty is below ``threshold`` are rejected, a share ``rejected`` of all; of the ``accepted`` others
-    ``errors`` are wrong, a share ``error_rate``. ``information`` is theirs, in bits over their own base line, or None without
-    labels of training.
+    Rows whose certainty is below ``threshold`` are rejected; ``rejected`` is their fraction. Of the ``accepted`` rows,
+    ``errors`` are wrong, a fraction ``error_rate``. ``information`` is that of the accepted rows, in bits relative to their
+    own baseline, or None without training labels.
     """
 
     threshold: np.ndarray
@@ -104,8 +122,8 @@ class RejectCurve:
     error_rate: np.ndarray
     information: np.ndarray | None
 
-    def to_frame(self) -> Any:
-        """A pandas table, one row per threshold."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return a DataFrame with one row per threshold."""
         return _frame({k: v for k, v in vars(self).items() if k != "threshold" and v is not None}, self.threshold, "threshold")
 
     def __repr__(self) -> str:
@@ -115,11 +133,18 @@ class RejectCurve:
         return _text(title, self.to_frame().iloc[few])
 
 
-def reject_curve(y: Any, p: Any, *, classes: Any = None, rule: str = "probability", y_train: Any = None) -> RejectCurve:
-    r"""Error rate (and information) of the rows that are not rejected, by threshold (R&W, section 3.7.3, figure 3.10).
+def reject_curve(
+    y: ArrayLike,
+    p: ArrayLike,
+    *,
+    classes: ArrayLike | Sequence[Hashable] | None = None,
+    rule: str = "probability",
+    y_train: ArrayLike | Mapping[Hashable, float] | None = None,
+) -> RejectCurve:
+    r"""Compute the error rate (and information) of accepted rows by threshold (R&W, section 3.7.3, figure 3.10).
 
-    A row is accepted if its largest probability, or with ``rule="gap"`` that less the second largest, is at least the
-    threshold. Every threshold that matters is tried; errors fall as rejections rise if the probabilities are good.
+    A row is accepted if its largest probability, or with ``rule="gap"`` the difference from the second largest, is at least
+    the threshold. All distinct thresholds are evaluated. With good probabilities, the errors decrease as more is rejected.
 
     >>> curve = reject_curve(["no", "yes", "no"], [0.1, 0.9, 0.6])
     >>> curve.threshold, curve.rejected.round(2), curve.error_rate.round(2)
@@ -144,17 +169,17 @@ def reject_curve(y: Any, p: Any, *, classes: Any = None, rule: str = "probabilit
 
 def _certainty(who: str, p: np.ndarray, rule: str) -> np.ndarray:
     if rule not in ("probability", "gap"):
-        raise fail(who, f"rule is {rule!r}", "choose 'probability' or 'gap'")
+        raise fail(who, f"rule is {rule!r}", "choose 'probability' or 'gap'", argument="rule")
     second, first = np.partition(p, -2, axis=1)[:, -2:].T
     return first if rule == "probability" else first - second
 
 
 def _binned(who: str, p: np.ndarray, hit: np.ndarray, bins: int, strategy: str) -> tuple[np.ndarray, ...]:
-    """Lower and upper ends, counts, mean probability and share of hits of the bins that hold rows."""
+    """Return lower and upper ends, counts, mean probabilities and frequencies of hits of the non-empty bins."""
     if not isinstance(bins, (int, np.integer)) or bins < 1:
-        raise fail(who, f"bins is {bins!r}", "give a whole number, 1 or more")
+        raise fail(who, f"bins is {bins!r}", "give a whole number, 1 or more", argument="bins")
     if strategy not in ("width", "count"):
-        raise fail(who, f"strategy is {strategy!r}", "choose 'width' or 'count'")
+        raise fail(who, f"strategy is {strategy!r}", "choose 'width' or 'count'", argument="strategy")
     edges = np.arange(bins + 1) / bins if strategy == "width" else np.unique(np.quantile(p, np.arange(bins + 1) / bins))
     edges = np.repeat(edges, 2) if len(edges) == 1 else edges
     place = np.clip(np.searchsorted(edges, p, side="right") - 1, 0, len(edges) - 2)

@@ -1,42 +1,46 @@
-"""Relative deviances, and their summary by decades of the target, for targets that span many powers of ten."""
+"""Relative deviances, and their summary by decade, for targets that span many powers of ten."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from covary._checks import check_finite, fail
+from covary._types import ArrayLike
 from covary.metrics.scores import _array, _inputs, _refuse, _representable, _scaled
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _EDGES = np.array([float(f"1e{i}") for i in range(-323, 309)])  # the floats nearest to the powers of ten
 _LN10 = float(np.log(10.0))
 
 
-def relative_deviance(y: Any, mean: Any, *, zeros: str = "refuse") -> np.ndarray:
-    r"""The relative deviances :math:`\varepsilon_i=(y_i-\hat y_i)/y_i`, of the shape of y (DGP thesis, eq. 1.53).
+def relative_deviance(y: ArrayLike, mean: ArrayLike, *, zeros: str = "refuse") -> np.ndarray:
+    r"""Compute the relative deviances :math:`\varepsilon_i=(y_i-\hat y_i)/y_i`, with the shape of y (DGP thesis, eq. 1.53).
 
-    1 where 0 is predicted, unbounded below: look at medians beside means. y = 0 has none: it is refused, or NaN with
-    ``zeros="nan"``, which :func:`by_decades` counts apart.
+    The deviance is 1 if 0 is predicted and has no lower bound, so use medians as well as means. y = 0 raises an error, or
+    gives NaN with ``zeros="nan"``, which :func:`by_decades` counts separately.
 
     >>> relative_deviance([1e-30, 2e9], [2e-30, 1e9])
     array([-1. ,  0.5])
     """
     who = "metrics.relative_deviance"
     if zeros not in ("refuse", "nan"):
-        raise fail(who, f"zeros is {zeros!r}", "choose 'refuse' or 'nan'")
+        raise fail(who, f"zeros is {zeros!r}", "choose 'refuse' or 'nan'", argument="zeros")
     y, error, *_ = _inputs(who, y, mean)
     _refuse(who, (y == 0) & (zeros == "refuse"), "y is 0", "drop such rows, or give zeros='nan' to mark them")
     with np.errstate(over="ignore"):
         return _representable(who, np.divide(error, y, out=np.full(y.shape, np.nan), where=y != 0))
 
 
-def relative_deviance_log10(y: Any, mean: Any, std: Any = None) -> np.ndarray:
-    r"""Relative deviances of y > 0 from a model of log10 y ~ N(μ, s²): ``mean`` is μ and ``std`` is s.
+def relative_deviance_log10(y: ArrayLike, mean: ArrayLike, std: ArrayLike | None = None) -> np.ndarray:
+    r"""Compute the relative deviances of y > 0 under a model log10 y ~ N(μ, s²) with ``mean`` μ and ``std`` s.
 
-    :math:`\varepsilon=-\mathrm{expm1}(\ln10\,(\mu-\log_{10}y))` for the median prediction :math:`10^\mu`; if ``std`` is given,
-    for the mean prediction :math:`10^{\mu+\frac12s^2\ln10}` (DGP thesis, eq. 1.53, without forming the powers).
+    :math:`\varepsilon=-\mathrm{expm1}(\ln10\,(\mu-\log_{10}y))` for the median prediction :math:`10^\mu`, or, if ``std`` is
+    given, for the mean prediction :math:`10^{\mu+\frac12s^2\ln10}` (DGP thesis, eq. 1.53, without computing the powers).
 
     >>> relative_deviance_log10([1e-30], [-30 + 1e-9]).round(12)
     array([-2.303e-09])
@@ -52,11 +56,11 @@ def relative_deviance_log10(y: Any, mean: Any, std: Any = None) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Decades:
-    """Relative deviances by decade of |y|: one entry per decade, from the smallest to the largest.
+    """Relative deviances by decade of ``|y|``: one entry per decade, from the smallest to the largest.
 
-    ``decades`` holds the exponents i of 10^i ≤ |y| < 10^(i+1), and ``count`` the targets there. Where the count is 0 the
-    statistics are NaN. Variances divide by the count, and are infinite where they exceed what floats hold. ``zeros`` is the
-    number of targets left out because they are 0.
+    ``decades`` contains the exponents i of ``10^i ≤ |y| < 10^(i+1)``, and ``count`` the number of targets in each. The
+    statistics are NaN if the count is 0. Variances divide by the count, and are infinite if they overflow. ``zeros`` is the
+    number of targets omitted because they are 0.
     """
 
     decades: np.ndarray
@@ -68,21 +72,21 @@ class Decades:
     upper_quartile: np.ndarray
     zeros: int
 
-    def to_frame(self) -> Any:
-        """A pandas table, one row per decade."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return a DataFrame with one row per decade."""
         return _frame({k: v for k, v in vars(self).items() if k not in ("decades", "zeros")}, self.decades, "decade")
 
     def __repr__(self) -> str:
         frame, empty = self.to_frame(), int((self.count == 0).sum())
         title = f"Relative deviance by decade of |y| ({self.zeros} zeros left out, {empty} empty decades not shown)"
-        return _text(title, frame[frame["count"] > 0])
+        return _text(title, frame.loc[frame["count"] > 0])
 
 
-def by_decades(y: Any, deviance: Any) -> Decades:
-    """Relative deviances grouped by the decade 10^i ≤ |y| < 10^(i+1) of their target (DGP thesis, section 1.4.4).
+def by_decades(y: ArrayLike, deviance: ArrayLike) -> Decades:
+    """Summarise relative deviances by the decade ``10^i ≤ |y| < 10^(i+1)`` of their target (DGP thesis, section 1.4.4).
 
-    Targets are compared with the powers of ten themselves, so exact powers land where they belong. Targets that are 0 are
-    left out, whatever their deviance, and counted.
+    Targets are compared with the powers of ten, not their logarithms, so exact powers are assigned correctly. Targets that
+    are 0 are omitted, whatever their deviance, and counted.
 
     >>> y = [1.0, 2.0, 1000.0, 0.0]
     >>> found = by_decades(y, relative_deviance(y, [1.5, 2.0, 900.0, 0.0], zeros="nan"))
@@ -107,11 +111,11 @@ def by_decades(y: Any, deviance: Any) -> Decades:
     return Decades(decades, np.bincount(decade - decades[0]), *table, zeros=int((~seen).sum()))
 
 
-def _frame(columns: dict[str, Any], index: Any, name: str) -> Any:
+def _frame(columns: dict[str, ArrayLike], index: ArrayLike, name: str) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(columns, index=pd.Index(index, name=name))
 
 
-def _text(title: str, frame: Any) -> str:
+def _text(title: str, frame: pd.DataFrame) -> str:
     return f"{title}\n\n{frame.to_string(float_format='{:.4g}'.format)}"

@@ -1,35 +1,40 @@
-"""Estimators scored: scikit-learn scorers, k-fold cross-validation, learning curves."""
+"""Evaluation of estimators: scikit-learn scorers, k-fold cross-validation, learning curves."""
 
 from __future__ import annotations
 
 import inspect
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from covary._checks import as_array, fail, from_arrow
+from covary._errors import Option
+from covary._types import ArrayLike, Seed
 from covary._words import counted
 from covary.metrics.classes import _counts, _labels, brier, error_rate, information, log_loss
 from covary.metrics.decades import _frame, _text
 from covary.metrics.decisions import _together
 from covary.metrics.scores import _array, _level, _moments, calibration_error, coverage, crps, mae, msll, nlpd, r2, rmse, smse
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _POINT = {"r2": r2, "smse": smse, "rmse": rmse, "mae": mae}
 _WITH_STD = {"nlpd": nlpd, "crps": crps, "calibration_error": calibration_error}
 _CLASSES = {"log_loss": log_loss, "brier": brier, "error_rate": error_rate}
 
 
-def scorer(name: str, *, level: float = 0.95, y_train: Any = None) -> partial[float]:
-    """A score for scikit-learn's ``scoring=``: r2, smse, rmse, mae, nlpd, crps, calibration_error, msll or coverage.
+def scorer(name: str, *, level: float = 0.95, y_train: ArrayLike | Mapping[Hashable, float] | None = None) -> partial[float]:
+    """Return a scorer for scikit-learn's ``scoring=``: r2, smse, rmse, mae, nlpd, crps, calibration_error, msll or coverage.
 
-    Of classifiers with ``predict_proba``: log_loss, brier, error_rate or information. Higher is better, so losses change sign,
-    and coverage becomes −|coverage − level|. msll needs the targets of training, which covary's own fitted regressors keep;
-    information takes their labels, or counts ``{label: count}``, as ``y_train``, or the estimator's own ``class_count_``.
+    For classifiers with ``predict_proba``: log_loss, brier, error_rate or information. Higher is better, so losses are negated,
+    and coverage becomes −|coverage − level|. msll requires the training targets, which covary's fitted regressors store;
+    information uses ``y_train``, training labels or counts ``{label: count}``, or the estimator's ``class_count_``.
 
     >>> from sklearn.linear_model import BayesianRidge
     >>> from sklearn.model_selection import cross_val_score
@@ -40,16 +45,21 @@ def scorer(name: str, *, level: float = 0.95, y_train: Any = None) -> partial[fl
     """
     known = [*_POINT, *_WITH_STD, "msll", "coverage", *_CLASSES, "information"]
     if name not in known:
-        raise fail("metrics.scorer", f"name is {name!r}", f"choose one of {', '.join(known)}")
+        raise fail("metrics.scorer", f"name is {name!r}", f"choose one of {', '.join(known)}", argument="name")
     _level("metrics.scorer", level)
     if y_train is not None:
         if name != "information":
-            raise fail("metrics.scorer", f"y_train is given for {name!r}", "leave it out: only 'information' compares with it")
-        y_train = dict(_counts("metrics.scorer", "y_train", y_train))
+            raise fail(
+                "metrics.scorer",
+                f"y_train is given for {name!r}",
+                "leave it out: only 'information' uses it",
+                argument="y_train",
+            )
+        y_train = dict(_counts("metrics.scorer", "y_train", y_train))  # type: ignore[assignment]
     return partial(_score_classes, name, y_train) if name in [*_CLASSES, "information"] else partial(_score, name, level)
 
 
-def _score(name: str, level: float, estimator: Any, X: Any, y: Any) -> float:
+def _score(name: str, level: float, estimator: Any, X: ArrayLike, y: ArrayLike) -> float:
     if name in _POINT:
         return (1 if name == "r2" else -1) * _POINT[name](y, estimator.predict(X))
     who = f"metrics.scorer({name!r})"
@@ -60,13 +70,15 @@ def _score(name: str, level: float, estimator: Any, X: Any, y: Any) -> float:
     if name != "msll":
         return -_WITH_STD[name](y, mean, std)
     final = _final(estimator)
-    if not all(hasattr(final, part) for part in ("posterior_", "_location", "_scale")):
-        what = f"{type(final).__name__} does not keep its training targets where they can be found"
-        raise fail(who, what, "use metrics.msll or metrics.cross_validate, which are given them")
-    return -msll(y, mean, std, final.posterior_.data.y * final._scale + final._location)
+    if not all(hasattr(final, part) for part in ("posterior_", "fit_")):
+        what = f"{type(final).__name__} does not store its training targets"
+        raise fail(who, what, "use metrics.msll or metrics.cross_validate instead")
+    return -msll(y, mean, std, final.posterior_.data.y * final.fit_.scale.scale + final.fit_.scale.location)
 
 
-def _score_classes(name: str, y_train: Any, estimator: Any, X: Any, y: Any) -> float:
+def _score_classes(
+    name: str, y_train: Mapping[Hashable, float] | ArrayLike | None, estimator: Any, X: ArrayLike, y: ArrayLike
+) -> float:
     who = f"metrics.scorer({name!r})"
     _gives_probabilities(estimator, who)
     p, classes = estimator.predict_proba(X), estimator.classes_
@@ -75,19 +87,19 @@ def _score_classes(name: str, y_train: Any, estimator: Any, X: Any, y: Any) -> f
     if y_train is None:
         final = _final(estimator)
         if not hasattr(final, "class_count_"):
-            what = f"{type(final).__name__} does not keep the counts of its training labels"
-            raise fail(who, what, "give scorer their y_train, or use metrics.cross_validate")
+            what = f"{type(final).__name__} does not store the counts of its training labels"
+            raise fail(who, what, "give y_train to scorer, or use metrics.cross_validate")
         y_train = dict(zip(_labels(who, "classes_", classes), final.class_count_, strict=True))
-    return information(y, p, y_train, classes=classes)
+    return information(y, p, y_train, classes=classes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation:
-    """Scores by fold, and pooled over all held-out rows.
+    """Cross-validation scores by fold, and pooled over all held-out rows.
 
-    ``folds`` and ``pooled`` are keyed by r2, smse, nlpd, crps, coverage, calibration_error, msll and fit_seconds, or for
-    classifiers by log_loss, brier, error_rate, information and fit_seconds; pooled seconds are the total. ``rows`` counts the
-    held-out rows of each fold. Coverage is at ``level``, which is None for classifiers.
+    The keys of ``folds`` and ``pooled`` are r2, smse, nlpd, crps, coverage, calibration_error, msll and fit_seconds, or for
+    classifiers log_loss, brier, error_rate, information and fit_seconds; pooled seconds are the total. ``rows`` contains the
+    number of held-out rows of each fold. Coverage is at ``level``, which is None for classifiers.
     """
 
     folds: dict[str, np.ndarray]
@@ -95,8 +107,8 @@ class CrossValidation:
     rows: np.ndarray
     level: float | None
 
-    def to_frame(self) -> Any:
-        """A pandas table, one row per fold and a last one, ``pooled``."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return a DataFrame with one row per fold and a last row ``pooled``."""
         scores = {name: np.append(self.folds[name], self.pooled[name]) for name in self.folds}
         return _frame({"rows": np.append(self.rows, self.rows.sum()), **scores}, [*range(len(self.rows)), "pooled"], "fold")
 
@@ -106,13 +118,20 @@ class CrossValidation:
 
 
 def cross_validate(
-    estimator: Any, X: Any, y: Any, *, cv: int = 10, level: float = 0.95, random_state: Any = 0, n_jobs: int | None = None
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    cv: int = 10,
+    level: float = 0.95,
+    random_state: Seed = 0,
+    n_jobs: int | None = None,
 ) -> CrossValidation:
-    """k-fold cross-validation of predictions with error bars (DGP thesis, section 1.4.3; R&W, section 5.3).
+    """Score predictions with error bars by k-fold cross-validation (DGP thesis, section 1.4.3; R&W, section 5.3).
 
-    Each of ``cv`` shuffled folds is held out once and scored by a fresh clone trained on the others; the trivial predictor of
-    MSLL has the mean and variance of that fold's training targets. Classifiers with ``predict_proba`` are scored as such, on
-    folds that hold the classes in proportion; the base line of information has that fold's training frequencies.
+    Each of ``cv`` shuffled folds is held out once and predicted by a new clone trained on the others. The trivial predictor of
+    MSLL has the mean and variance of that fold's training targets. For classifiers with ``predict_proba``, the folds are
+    stratified by class, and the baseline of information uses that fold's training frequencies.
 
     >>> from sklearn.linear_model import BayesianRidge
     >>> X = np.arange(30.0)[:, None]
@@ -155,9 +174,9 @@ def _scores(level: float, y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> d
 
 @dataclass(frozen=True, eq=False)
 class LearningCurve:
-    """Training and validation R² by number of training rows: mean and standard deviation (n − 1) over folds.
+    """Training and validation R² by number of training rows: means and standard deviations (n − 1) over folds.
 
-    ``validation_nlpd`` and its standard deviation are None if the estimator gives no std. ``verdict`` is one sentence.
+    ``validation_nlpd`` and its standard deviation are None if the estimator has no ``return_std``. ``verdict`` is a sentence.
     """
 
     sizes: np.ndarray
@@ -169,8 +188,8 @@ class LearningCurve:
     validation_nlpd_sd: np.ndarray | None
     verdict: str
 
-    def to_frame(self) -> Any:
-        """A pandas table, one row per size."""
+    def to_frame(self) -> pd.DataFrame:
+        """Return a DataFrame with one row per size."""
         curves = {k: v for k, v in vars(self).items() if k not in ("sizes", "verdict") and v is not None}
         return _frame(curves, self.sizes, "rows")
 
@@ -179,13 +198,19 @@ class LearningCurve:
 
 
 def learning_curve(
-    estimator: Any, X: Any, y: Any, *, sizes: Iterable[float] = (0.125, 0.25, 0.5, 1.0), cv: int = 5, random_state: Any = 0
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    sizes: Iterable[float] = (0.125, 0.25, 0.5, 1.0),
+    cv: int = 5,
+    random_state: Seed = 0,
 ) -> LearningCurve:
-    """Training and validation scores by training-set size, and what they say (DGP thesis, section 1.4.3, figure 1.9).
+    """Compute training and validation scores by training-set size, and a verdict (DGP thesis, section 1.4.3, figure 1.9).
 
-    ``sizes`` are numbers of rows, or fractions of the smallest training fold; subsets are random and nested. The verdict: both
-    scores level below 1 say underfitting, where more data do not help; a validation score that still rises says they do.
-    Rising is by more than 0.02 per doubling of rows and by two standard errors over folds; together is within 0.05.
+    ``sizes`` are numbers of rows, or fractions of the smallest training fold; subsets are random and nested. The verdict is
+    underfitting, for which more data do not help, if both scores level out below 1; more data help if the validation score
+    still rises: by more than 0.02 per doubling of rows and two standard errors over folds. Scores within 0.05 count as equal.
 
     >>> from sklearn.linear_model import LinearRegression
     >>> X = np.linspace(-3, 3, 120)[:, None]
@@ -202,7 +227,7 @@ def learning_curve(
     counts = np.unique(given)
     if given.dtype.kind not in "iu" or len(counts) < 2 or counts[0] < 2 or counts[-1] > most:
         do = f"give two or more fractions up to 1.0, or whole numbers of rows from 2 to {most}"
-        raise fail(who, f"sizes is {given.tolist()}", do)
+        raise fail(who, f"sizes is {given.tolist()}", do, argument="sizes")
     rng, with_std = check_random_state(random_state), _gives_std(estimator)
     splits = [(rng.permutation(train), test) for train, test in splits]
     for train, _ in splits:
@@ -213,14 +238,14 @@ def learning_curve(
             rows = np.concatenate([test, train[:count]])
             mean, std, _ = _fold(estimator, X, y, train[:count], rows)
             scores[:2, i, j] = r2(y[train[:count]], mean[len(test) :]), r2(y[test], mean[: len(test)])
-            scores[2, i, j] = nlpd(y[test], mean[: len(test)], std[: len(test)]) if with_std else 0.0
+            scores[2, i, j] = nlpd(y[test], mean[: len(test)], std[: len(test)]) if std is not None else 0.0
     mean, sd = scores.mean(1), scores.std(1, ddof=1)
     losses = (mean[2], sd[2]) if with_std else (None, None)
     return LearningCurve(counts, mean[0], sd[0], mean[1], sd[1], *losses, _verdict(counts, scores[0], scores[1]))
 
 
 def _verdict(sizes: np.ndarray, training: np.ndarray, validation: np.ndarray) -> str:
-    """The reading rule of figure 1.9; scores are (folds, sizes)."""
+    """Interpret scores of shape (folds, sizes) as in figure 1.9."""
     train, valid = training[:, -1].mean(), validation[:, -1].mean()
     step = validation[:, -1] - validation[:, -2]
     rise, error = step.mean() / np.log2(sizes[-1] / sizes[-2]), step.std(ddof=1) / np.sqrt(len(step))
@@ -231,22 +256,22 @@ def _verdict(sizes: np.ndarray, training: np.ndarray, validation: np.ndarray) ->
     if train - valid < 0.05:
         what = f"training and validation R² level out together, at {train:.2f} and {valid:.2f}: underfitting, or noise"
         return f"{what}; more data do not help, a richer kernel or further inputs may."
-    what = f"validation R² is {valid:.2f}, below training's {train:.2f} and not clearly rising: overfitting"
-    return f"{what}; simplify the model, or score more folds to be sure."
+    what = f"validation R² is {valid:.2f}, below the training R² of {train:.2f} and not clearly rising: overfitting"
+    return f"{what}; simplify the model, or use more folds to be sure."
 
 
 def _final(estimator: Any) -> Any:
-    """The estimator at the end of a pipeline."""
+    """Return the last estimator of a pipeline."""
     return _final(estimator.steps[-1][1]) if hasattr(estimator, "steps") else estimator
 
 
 def _gives_std(estimator: Any, who: str = "") -> bool:
-    """Whether predict takes return_std; refused if not, where ``who`` needs it."""
+    """Return whether predict accepts return_std; if not and ``who`` is given, raise an error."""
     final = _final(estimator)
     gives = "return_std" in inspect.signature(final.predict).parameters
     if who and not gives:
-        what = f"{type(final).__name__}.predict gives no standard deviations"
-        raise fail(who, what, "use an estimator that takes return_std=True")
+        what = f"{type(final).__name__}.predict does not return standard deviations"
+        raise fail(who, what, "use an estimator that accepts " + Option("return_std", "True"))
     return gives
 
 
@@ -258,28 +283,35 @@ def _classifies(estimator: Any) -> bool:
 
 def _gives_probabilities(estimator: Any, who: str) -> None:
     if not hasattr(estimator, "predict_proba"):
-        what = f"{type(_final(estimator)).__name__} gives no class probabilities"
+        what = f"{type(_final(estimator)).__name__} does not provide class probabilities"
         raise fail(who, what, "use an estimator that has predict_proba")
 
 
 def _splits(
-    who: str, X: Any, y: Any, cv: int, random_state: Any, classes: bool = False
-) -> tuple[Any, np.ndarray, list[tuple[Any, Any]]]:
-    """Rows to train and to test on, refused before anything is fitted if a fold could not be scored."""
+    who: str, X: Any, y: ArrayLike, cv: int, random_state: Seed, classes: bool = False
+) -> tuple[Any, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Return training and test rows; raise an error before fitting if a fold could not be scored."""
     from sklearn.model_selection import KFold, StratifiedKFold
 
     y = _together(_labels(who, "y", y)) if classes else _array(who, "y", y)
     X = from_arrow(X)
     X = X if hasattr(X, "shape") else as_array(who, "X", X)
     if X.shape[:1] != y.shape[:1]:
-        raise fail(who, f"X has shape {X.shape} but y has {counted(len(y), 'row')}", "give one row of X per row of y")
+        raise fail(
+            who, Option("X") + f" has shape {X.shape} but y has {counted(len(y), 'row')}", "give one row of X per row of y"
+        )
     if int(cv) != cv or not 2 <= cv <= len(y) // 2:
-        raise fail(who, f"cv is {cv} for {counted(len(y), 'row')}", "give a number of folds from 2 to half the rows")
+        raise fail(
+            who, f"cv is {cv} for {counted(len(y), 'row')}", "give a number of folds from 2 to half the rows", argument="cv"
+        )
     if classes:
         label, least = min(Counter(y.tolist()).items(), key=lambda item: item[1])
         if least < cv:
             raise fail(
-                who, f"cv is {cv} but y is {label!r} in only {counted(least, 'row')}", "give fewer folds, or drop that class"
+                who,
+                f"cv is {cv} but y is {label!r} in only {counted(least, 'row')}",
+                "give fewer folds, or drop that class",
+                argument="cv",
             )
         return X, y, list(StratifiedKFold(int(cv), shuffle=True, random_state=random_state).split(y, y))
     splits = list(KFold(int(cv), shuffle=True, random_state=random_state).split(y))
@@ -290,8 +322,8 @@ def _splits(
 
 def _fold(
     estimator: Any, X: Any, y: np.ndarray, train: np.ndarray, test: np.ndarray, classes: bool = False
-) -> tuple[Any, Any, float]:
-    """Mean and std (None if there is none), or probabilities and classes, and seconds of fitting, of a clone, at test rows."""
+) -> tuple[np.ndarray, np.ndarray | None, float]:
+    """Fit a clone; return mean and std (or None), or probabilities and classes, at test rows, and the seconds of the fit."""
     from sklearn.base import clone
 
     model: Any = clone(estimator)

@@ -1,4 +1,4 @@
-"""Models that are Gaussian processes in another guise."""
+"""Models that are equivalent to, or built from, Gaussian processes."""
 
 from covary.models.linear import BayesianLinear as BayesianLinear
 from covary.models.linear import FeatureKernel as FeatureKernel

@@ -3,9 +3,9 @@ r"""Bayesian linear regression: the weight-space view of Gaussian processes (R&W
 .. math:: f(x) = \phi(x)^\top w, \quad w \sim N(0, \Sigma_p), \quad y = f(x) + \varepsilon,\ \varepsilon \sim N(0, \sigma_n^2)
 
 The posterior of the weights costs an N × N factorisation for N features (*primal*, eq. 2.11) or an n × n one for n rows
-(*dual*, eq. 2.12); both are the same numbers, and the same as those of the Gaussian process with kernel
+(*dual*, eq. 2.12). Both give the same results, which equal those of the Gaussian process with kernel
 :math:`k(x, x') = \phi(x)^\top\Sigma_p\phi(x')`. Everything is computed with :math:`\psi = \Sigma_p^{1/2}\phi`, so features may
-depend on each other, be more than the rows, or have prior variance zero.
+be linearly dependent, outnumber the rows, or have zero prior variance.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ import numpy as np
 from scipy import linalg, optimize, special
 
 from covary._checks import check_finite, check_matrix, check_positive, check_vector, fail
+from covary._errors import Option
 from covary._module import child, static
+from covary._types import Array, ArrayLike
 from covary.data import Inputs
 from covary.kernels.base import AbstractKernel, Traits
 from covary.means.functions import Function
 from covary.model import GP
 from covary.prediction import Prediction, Spread
 
-REACH = 40.0  # how far the ratio of noise to prior variance is searched, in nats either side of the features' scale
+REACH = 40.0  # half-width of the search for the ratio of noise to prior variance, in nats around the features' scale
 
 
 def symmetric_root(B: np.ndarray) -> np.ndarray:
-    r"""The symmetric square root :math:`U D^{1/2} U^\top` of a covariance; eigenvalues below rounding count as zero."""
+    r"""Return the symmetric square root :math:`U D^{1/2} U^\top` of a covariance; eigenvalues below rounding count as zero."""
     values, U = np.linalg.eigh((B + B.T) / 2)
     if len(values) and values[0] < -1e-10 * max(abs(values[0]), values[-1]):
         raise fail("models.BayesianLinear", "the prior covariance is not positive semi-definite", "check its entries")
@@ -46,10 +48,10 @@ class BayesianLinear:
     Parameters
     ----------
     features
-        φ: a function of the table x (n, d) that returns (n, N). The columns themselves if None (add a column of ones, or a
-        feature that is one, for an intercept).
+        φ: a function of the table x (n, d) that returns (n, N). If None, the columns themselves are the features (add a column
+        of ones, or a constant feature, for an intercept).
     prior_covariance
-        Σ_p: one variance for every weight, one each, or a matrix.
+        Σ_p: a single variance for all weights, one variance per weight, or a matrix.
     noise_variance
         σ_n².
 
@@ -64,13 +66,13 @@ class BayesianLinear:
     (array([2.]), array([6.]))
     """
 
-    features: Callable[[Any], Any] | None = None
+    features: Callable[[Array], Array] | None = None
     _: KW_ONLY
-    prior_covariance: Any = 1.0
+    prior_covariance: ArrayLike = 1.0
     noise_variance: float = 1.0
 
-    def whitened(self, X: Any) -> np.ndarray:
-        """ψ(x) = Σ_p^½ φ(x) for every row: shape (n, N)."""
+    def whitened(self, X: ArrayLike) -> np.ndarray:
+        """Return ψ(x) = Σ_p^½ φ(x) for every row: shape (n, N)."""
         x = check_matrix("models.BayesianLinear", "X", X).astype(np.float64)
         phi = x if self.features is None else np.asarray(self.features(x), np.float64)
         if phi.ndim != 2 or len(phi) != len(x):
@@ -80,43 +82,51 @@ class BayesianLinear:
         return phi @ root if root.ndim == 2 else phi * root
 
     def root(self, m: int) -> np.ndarray:
-        """Σ_p^½ for m weights: standard deviations (m,), or a symmetric matrix."""
+        """Return Σ_p^½ for m weights: standard deviations (m,), or a symmetric matrix."""
         B = np.asarray(self.prior_covariance, np.float64)
         if B.shape not in ((), (m,), (m, m)):
-            raise fail("models.BayesianLinear", f"the prior covariance has shape {B.shape} for {m} features", "make them agree")
+            raise fail(
+                "models.BayesianLinear",
+                f"the prior covariance has shape {B.shape} for {m} features",
+                f"give shape (), ({m},) or ({m}, {m})",
+            )
         if B.ndim == 2:
             return symmetric_root(B)
         check_positive("models.BayesianLinear", "prior_covariance", B, zero=True)
         return np.sqrt(np.broadcast_to(B, (m,)))
 
-    def condition(self, X: Any, y: Any, *, route: str = "auto") -> LinearPosterior:
-        """The posterior given rows and targets.
+    def condition(self, X: ArrayLike, y: ArrayLike, *, route: str = "auto") -> LinearPosterior:
+        """Return the posterior given rows and targets.
 
         Parameters
         ----------
         X, y
             Inputs (n, d) and targets (n,).
         route
-            ``"primal"`` (N × N), ``"dual"`` (n × n), or ``"auto"``: the smaller one. Without noise only the dual exists.
+            ``"primal"`` (N × N), ``"dual"`` (n × n), or ``"auto"``: the smaller one. With zero noise only the dual route works.
         """
         psi, y = self.whitened(X), check_vector("models.BayesianLinear", "y", y).astype(np.float64)
         n, m = psi.shape
         if len(y) != n:
-            raise fail("models.BayesianLinear", f"y has {len(y)} entries but X has {n} rows", "give one per row")
+            raise fail(
+                "models.BayesianLinear",
+                Option("y") + f" has {len(y)} entries but " + Option("X") + f" has {n} rows",
+                "give one per row",
+            )
         check_positive("models.BayesianLinear", "noise_variance", self.noise_variance, zero=True)
         if route not in ("auto", "primal", "dual"):
-            raise fail("models.BayesianLinear", f"route is {route!r}", "choose 'auto', 'primal' or 'dual'")
+            raise fail("models.BayesianLinear", f"route is {route!r}", "choose 'auto', 'primal' or 'dual'", argument="route")
         if route == "auto":
             route = "primal" if m <= n and self.noise_variance > 0 else "dual"
         if route == "primal" and self.noise_variance == 0:
             raise fail("models.BayesianLinear", "the primal route divides by the noise variance, which is zero", "use 'dual'")
         return (_primal if route == "primal" else _dual)(self, psi, y)
 
-    def learn(self, X: Any, y: Any) -> BayesianLinear:
-        r"""The same with the scale of Σ_p and the noise variance at the largest evidence.
+    def learn(self, X: ArrayLike, y: ArrayLike) -> BayesianLinear:
+        r"""Return a copy whose scale of Σ_p and noise variance maximise the evidence.
 
-        With prior α⁻¹Σ_p and noise β⁻¹ the best β is known for every α/β, so one number is searched, by the singular values
-        of ψ. At the result MacKay's conditions hold: :math:`\alpha\,w^\top\Sigma_p^{-1}w = \gamma` and
+        With prior α⁻¹Σ_p and noise β⁻¹, the best β has a closed form for every α/β, so the search is one-dimensional and uses
+        the singular values of ψ. The result satisfies MacKay's conditions: :math:`\alpha\,w^\top\Sigma_p^{-1}w = \gamma` and
         :math:`\beta\,|y - \Phi w|^2 = n - \gamma` with γ the effective number of parameters.
 
         References
@@ -132,7 +142,7 @@ class BayesianLinear:
             raise fail("models.BayesianLinear", "the targets or the features are all zero", "there is nothing to learn")
 
         def profile(log_ratio: float) -> tuple[float, float]:
-            """−2/n log evidence at its best noise, up to a constant; and that noise."""
+            """Return −2/n log evidence for the best noise variance, up to a constant; and that variance."""
             scale = 1 + s**2 * np.exp(-log_ratio)
             noise = (rest + float((z2 / scale).sum())) / n
             return np.log(noise) + float(np.log(scale).sum()) / n, noise
@@ -149,19 +159,19 @@ class BayesianLinear:
         scale = noise / np.exp(float(found.x))
         return replace(self, prior_covariance=np.asarray(self.prior_covariance) * scale, noise_variance=noise)
 
-    def output_covariance(self, X: Any) -> np.ndarray:
-        r"""The covariance of targets at X, :math:`C = \sigma_n^2 I + \Phi\Sigma_p\Phi^\top` (Coolen, eq. 4.7)."""
+    def output_covariance(self, X: ArrayLike) -> np.ndarray:
+        r"""Return the covariance of targets at X, :math:`C = \sigma_n^2 I + \Phi\Sigma_p\Phi^\top` (Coolen, eq. 4.7)."""
         psi = self.whitened(X)
         return psi @ psi.T + self.noise_variance * np.eye(len(psi))
 
-    def output_precision(self, X: Any) -> np.ndarray:
-        r"""Its inverse from the weights' side, :math:`C^{-1} = \beta I - \beta^2\Phi A^{-1}\Phi^\top` (Coolen, section 4.1)."""
+    def output_precision(self, X: ArrayLike) -> np.ndarray:
+        r"""Return the inverse, :math:`C^{-1} = \beta I - \beta^2\Phi A^{-1}\Phi^\top` (weight space; Coolen, section 4.1)."""
         psi, beta = self.whitened(X), 1 / self.noise_variance
         A = np.eye(psi.shape[1]) + beta * psi.T @ psi
         return beta * np.eye(len(psi)) - beta**2 * psi @ linalg.solve(A, psi.T, assume_a="pos")
 
     def kernel(self, columns: int) -> FeatureKernel:
-        """The kernel φ(x)ᵀΣ_p φ(x') of the equal Gaussian process; ``features`` must be written with jax.numpy."""
+        """Return the kernel φ(x)ᵀΣ_p φ(x') of the equivalent Gaussian process; ``features`` must be written with jax.numpy."""
         m = columns if self.features is None else np.asarray(self.features(np.zeros((1, columns)))).shape[1]
         root = self.root(m)
         return FeatureKernel(
@@ -171,7 +181,7 @@ class BayesianLinear:
 
 @dataclass(frozen=True)
 class LinearPosterior:
-    """The posterior of the weights, and what it predicts."""
+    """The posterior of the weights, with predictions."""
 
     model: BayesianLinear
     route: str
@@ -183,7 +193,7 @@ class LinearPosterior:
 
     @property
     def weights(self) -> np.ndarray:
-        r"""The posterior mean :math:`\bar w` (R&W, eq. 2.8): also the maximum a posteriori and ridge regression's answer."""
+        r"""The posterior mean :math:`\bar w` (R&W, eq. 2.8), which is also the MAP and the ridge regression estimate."""
         root = self.model.root(len(self.white))
         return root @ self.white if root.ndim == 2 else root * self.white
 
@@ -197,13 +207,13 @@ class LinearPosterior:
         return (root @ root if root.ndim == 2 else np.diag(root**2)) - half @ half.T
 
     def _half(self, psi: np.ndarray) -> np.ndarray:
-        """Rows whose products are ψA⁻¹ψᵀ (primal), or what the data take off ψψᵀ (dual)."""
+        """Return rows whose products are ψA⁻¹ψᵀ (primal), or the reduction of ψψᵀ by the data (dual)."""
         if self.route == "primal":
             return linalg.solve_triangular(self.factor, psi.T, trans=1).T
         return linalg.solve_triangular(self.factor, self.psi @ psi.T, lower=True).T
 
-    def predict(self, X: Any, *, covariance: bool = False) -> Prediction:
-        """Mean and variance of f and of a new y at new inputs (R&W, eqs. 2.9, 2.11, 2.12)."""
+    def predict(self, X: ArrayLike, *, covariance: bool = False) -> Prediction:
+        """Return the mean and variance of f and of a new y at new inputs (R&W, eqs. 2.9, 2.11, 2.12)."""
         psi = self.model.whitened(X)
         half, noise = self._half(psi), self.model.noise_variance
         variance, joint = (half * half).sum(1), half @ half.T if covariance else None
@@ -216,7 +226,7 @@ class LinearPosterior:
 
 
 def _primal(model: BayesianLinear, psi: np.ndarray, y: np.ndarray) -> LinearPosterior:
-    """By the QR factors of ψ/σ with the prior as N further rows: no squares of condition numbers."""
+    """Solve by QR factors of ψ/σ with the prior as N additional rows, which does not square the condition number."""
     (n, m), s = psi.shape, np.sqrt(model.noise_variance)
     Q, R = linalg.qr(np.vstack([psi / s, np.eye(m)]), mode="economic")  # type: ignore[misc]
     white = linalg.solve_triangular(R, Q[:n].T @ (y / s))  # type: ignore[union-attr]
@@ -244,21 +254,21 @@ def _dual(model: BayesianLinear, psi: np.ndarray, y: np.ndarray) -> LinearPoster
 # kernels and features -------------------------------------------------------------------------------------------------
 
 
-def _columns(x: Any) -> Any:
+def _columns(x: Array) -> Array:
     return x
 
 
 class FeatureKernel(AbstractKernel):
     r"""The kernel of a feature map, :math:`k(x, x') = \phi(x)^\top\Sigma_p\phi(x') = \psi(x)\cdot\psi(x')`.
 
-    Of rank N at most: with fewer features than rows its matrix is singular, and only the noise makes it invertible.
+    Its rank is at most N: with fewer features than rows the matrix is singular, and only the noise makes it invertible.
 
     Parameters
     ----------
     function
         φ: a function of the table x (n, d) that returns (n, N), written with jax.numpy.
     root
-        Σ_p^½ as a matrix (N, N'); the identity if None. Not learned: scale the kernel by a number.
+        Σ_p^½ as a matrix (N, N'); the identity if None. It is not learned; multiply the kernel by a variance instead.
 
     References
     ----------
@@ -272,7 +282,7 @@ class FeatureKernel(AbstractKernel):
     37.0
     """
 
-    function: Callable[[Any], Any] = static()
+    function: Callable[[Array], Array] = static()
     _: KW_ONLY
     root: Any = child(None)
 
@@ -280,35 +290,35 @@ class FeatureKernel(AbstractKernel):
     def traits(self) -> Traits:
         return Traits()
 
-    def map(self, x: Any) -> Any:
-        """ψ(x) for every row, in jax.numpy."""
+    def map(self, x: Array) -> Array:
+        """Return ψ(x) for every row, in jax.numpy."""
         phi = self.function(x)
         return phi if self.root is None else phi @ self.root
 
-    def block(self, X: Inputs, Z: Inputs) -> Any:
+    def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.map(X.x) @ self.map(Z.x).T
 
-    def block_diag(self, X: Inputs) -> Any:
+    def block_diag(self, X: Inputs) -> Array:
         return (self.map(X.x) ** 2).sum(1)
 
 
 @dataclass(frozen=True)
 class KernelFeatures:
-    r"""Features of a kernel on given rows, :math:`\psi(x) = D^{-1/2}U^\top k(X, x)` from :math:`K = U D U^\top`.
+    r"""The features of a kernel on given rows, :math:`\psi(x) = D^{-1/2}U^\top k(X, x)` from :math:`K = U D U^\top`.
 
-    On the rows themselves ψ·ψ' is the kernel exactly; elsewhere it is the Nyström approximation (R&W, section 4.3.2).
+    On these rows ψ·ψ' equals the kernel exactly; elsewhere it is the Nyström approximation (R&W, section 4.3.2).
     """
 
-    kernel: Any
+    kernel: AbstractKernel
     rows: np.ndarray
     projection: np.ndarray  # U D^(−½), (n, r)
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: ArrayLike) -> np.ndarray:
         return self.kernel.cross(X, self.rows) @ self.projection
 
 
-def features_of(kernel: AbstractKernel, X: Any, *, tolerance: float = 1e-12) -> KernelFeatures:
-    """Features ψ with ψ(x)·ψ(x') = k(x, x') on the rows of X; eigenvalues below ``tolerance`` of the largest are dropped.
+def features_of(kernel: AbstractKernel, X: ArrayLike, *, tolerance: float = 1e-12) -> KernelFeatures:
+    """Return features ψ with ψ(x)·ψ(x') = k(x, x') on the rows of X; drop eigenvalues below ``tolerance`` of the largest.
 
     Examples
     --------
@@ -324,11 +334,11 @@ def features_of(kernel: AbstractKernel, X: Any, *, tolerance: float = 1e-12) -> 
     return KernelFeatures(kernel, rows, U[:, keep] / np.sqrt(values[keep]))
 
 
-# any model, through draws of its prior ----------------------------------------------------------------------------------
+# arbitrary models, from draws of their priors ---------------------------------------------------------------------------
 
 
-def moment_matched(function: Callable[[Any, Any], Any], draws: Any) -> GP:
-    r"""The Gaussian process with the mean and covariance of any model's prior, from draws of its parameters.
+def moment_matched(function: Callable[[Array, Array], Array], draws: ArrayLike) -> GP:
+    r"""Return the Gaussian process with the mean and covariance of an arbitrary model's prior, estimated from draws.
 
     .. math:: a(x) = \langle f(x; w)\rangle, \qquad C(x, x') = \langle [f(x; w) - a(x)][f(x'; w) - a(x')]\rangle
 
@@ -345,25 +355,25 @@ def moment_matched(function: Callable[[Any, Any], Any], draws: Any) -> GP:
     """
     draws = check_matrix("models.moment_matched", "draws", draws)
 
-    def values(x: Any) -> Any:
+    def values(x: Array) -> Array:
         return jax.vmap(lambda w: function(x, w))(jnp.asarray(draws, x.dtype)).T  # (n, S)
 
-    def centred(x: Any) -> Any:
+    def centred(x: Array) -> Array:
         found = values(x)
         return (found - found.mean(1, keepdims=True)) / np.sqrt(len(draws))
 
     return GP(FeatureKernel(centred), mean=Function(lambda row: values(row[None]).mean()))
 
 
-def density_by_draws(values: Any, y: Any, new: Any, grid: Any, *, noise_variance: float) -> np.ndarray:
-    """The predictive density at a grid of targets, as a ratio of joint densities averaged over the prior.
+def density_by_draws(values: ArrayLike, y: ArrayLike, new: ArrayLike, grid: ArrayLike, *, noise_variance: float) -> np.ndarray:
+    """Return the predictive density on a grid of targets, as a ratio of joint densities averaged over the prior.
 
     Parameters
     ----------
     values, new
         f(X; w) of shape (S, n) and f(x*; w) of shape (S,) for S draws w of the prior.
     y, grid
-        The targets (n,), and where the density is asked for.
+        The targets (n,), and the points where the density is evaluated.
     noise_variance
         The variance of Gaussian noise.
 

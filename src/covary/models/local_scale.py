@@ -1,15 +1,15 @@
-r"""How large errors are, place by place: a second process for the logarithm of the squared errors.
+r"""An input-dependent error scale: a second Gaussian process for the logarithm of the squared errors.
 
-A model with one noise level states the same scatter everywhere. Where its errors, each row predicted from the others, are
-ten times smaller in one place than in another, this tells: with standardised squared errors :math:`q_i` of :math:`w_i`
-observations, :math:`\log q_i` is a noisy view of a function h,
+A model with a single noise level predicts the same scatter everywhere, but its leave-one-out errors may be ten times smaller
+in some regions than in others. With standardised squared errors :math:`q_i` of :math:`w_i` observations, :math:`\log q_i` is
+a noisy observation of a function h,
 
 .. math:: \log q_i = h(x_i) + \psi(w_i/2) - \log(w_i/2) + \varepsilon_i, \qquad \mathrm{var}\,\varepsilon_i = \psi'(w_i/2),
 
-the moments of the logarithm of a :math:`\chi^2_w/w` (Goldberg, Williams & Bishop 1998 and Kersting et al. 2007 put a process
-on the noise in this way). A variance stated at x is multiplied by :math:`c\,e^{p\,h(x)}`, and since h(x) is not known exactly
-the observation is a mixture of normals, with longer tails (:class:`covary.prediction.Mixed`). Level c and power p are those
-that describe rows left out best; the process is kept only where it does so clearly better than one factor for all.
+with the moments of the logarithm of a :math:`\chi^2_w/w` (Goldberg, Williams & Bishop 1998 and Kersting et al. 2007 model the
+noise in this way). The predictive variance at x is multiplied by :math:`c\,e^{p\,h(x)}`; since h(x) is uncertain, the
+observation is a mixture of normals with heavier tails (:class:`covary.prediction.Mixed`). Level c and power p maximise the
+leave-one-out likelihood; the process is kept only if it is clearly better than one factor for all rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from scipy import special
 from scipy.optimize import minimize_scalar
 
-from covary.data import Data, Inputs, as_inputs
+from covary.data import Data, Inputs, Rows, as_inputs
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.gram.vecchia import Vecchia
@@ -37,22 +37,22 @@ from covary.posterior import Posterior
 from covary.prediction import Mixed
 from covary.selection.learn import learn
 
-ROWS = 3000  # from which the process is learned; all rows are then conditioned on
+ROWS = 3000  # rows from which the process is learned; it is then conditioned on all rows
 NEIGHBOURS = 30
-FEWEST = 500  # rows below which errors say too little about where they are large
-FLOOR = 1e-8  # the least squared standardised error that is told from none
-JUDGED = 20_000  # rows left out by which level and power are chosen
+FEWEST = 500  # rows below which the errors carry too little information
+FLOOR = 1e-8  # the smallest squared standardised error that is distinguished from zero
+JUDGED = 20_000  # rows whose leave-one-out predictions determine level and power
 POWERS = (0.25, 0.5, 0.75, 1.0)
-LEVELS, COARSE = (-5.0, 5.0), {"xatol": 0.02}  # of the logarithm of the level
-CLEARLY = 0.02  # nats a row by which rows left out must be described better
+LEVELS, COARSE = (-5.0, 5.0), {"xatol": 0.02}  # search range and tolerance of the logarithm of the level
+CLEARLY = 0.02  # minimum gain of the leave-one-out log likelihood, in nats per row
 
 
 @dataclass(frozen=True)
 class LocalScale:
-    """Factors by which stated variances are multiplied, place by place.
+    """Input-dependent factors that multiply predictive variances.
 
-    ``posterior`` is that of h over inputs divided by ``unit``, ``level`` and ``power`` turn it into the logarithm of the
-    factor, ``gain`` is what rows left out gain by it, in nats a row.
+    ``posterior`` is the posterior of h over inputs divided by ``unit``; ``level`` and ``power`` convert h to the factor;
+    ``gain`` is the increase of the leave-one-out log likelihood, in nats per row.
     """
 
     posterior: Posterior
@@ -68,40 +68,40 @@ class LocalScale:
     @cached_property
     def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
         y = self.posterior.leave_one_out()
-        return self._of(y.mean, y.variance + float(self.posterior.model.likelihood.variance))
+        return self._of(y.mean, y.variance + _noise(self.posterior.model))
 
-    def at(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """The mean factor at every row, and the variance of its logarithm."""
+    def at(self, X: Rows) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean factor at every row, and the variance of its logarithm."""
         inputs = as_inputs(X, "LocalScale")
         y = self.posterior.predict(inputs.with_x(inputs.x / self.unit)).y
         return self._of(y.mean, y.variance)
 
     def left_out(self, X: Inputs) -> tuple[np.ndarray, np.ndarray]:
-        """The same at the rows it was learned from, each from the others; at other rows as anywhere."""
+        """Return the same at the training rows, each predicted from the others; at other rows the same as :meth:`at`."""
         own = self.posterior.data.X.x
         same = X.x.shape == own.shape and np.array_equal(X.x / self.unit, own)
         return self._left_out if same else self.at(X)
 
-    def factor(self, X: Any) -> np.ndarray:
-        """The mean factor at every row."""
+    def factor(self, X: Rows) -> np.ndarray:
+        """Return the mean factor at every row."""
         return self.at(X)[0]
 
 
 def local_scale(
     posterior: Posterior, *, always: bool = False, key: int = 0, max_time: float | None = None
 ) -> LocalScale | None:
-    """The local scale of a posterior's errors, or None where rows left out are not described clearly better by one.
+    """Estimate the local scale of a posterior's errors; return None if it does not clearly improve leave-one-out predictions.
 
     Parameters
     ----------
     posterior
-        A posterior under Gaussian noise, of one output.
+        A posterior under Gaussian noise with one output.
     always
-        Whether to keep what is found even where rows are few or gain little.
+        Whether to return a scale even for few rows or a small gain.
     key
-        Seed of the rows from which the process is learned.
+        The seed for choosing the rows from which the process is learned.
     max_time
-        Seconds for learning the process; conditioning on all rows follows.
+        Time limit in seconds for learning the process; it does not include conditioning on all rows afterwards.
 
     Examples
     --------
@@ -135,8 +135,8 @@ def local_scale(
         return float(np.average(stated.log_prob(np.sqrt(q)), weights=w))
 
     left = process.leave_one_out()
-    moments = left.mean[judged], left.variance[judged] + float(process.model.likelihood.variance)
-    plain = value(max(float(np.average(q, weights=w)), FLOOR), 0.0)  # one factor for all, the best
+    moments = left.mean[judged], left.variance[judged] + _noise(process.model)
+    plain = value(max(float(np.average(q, weights=w)), FLOOR), 0.0)  # the best single factor for all rows
     found = []
     for power in POWERS:
         best: Any = minimize_scalar(
@@ -148,16 +148,24 @@ def local_scale(
     return LocalScale(process, unit, level, power, gain) if always or gain > CLEARLY else None
 
 
+def _noise(model: Model) -> float:
+    """Return the noise variance of a model with Gaussian noise."""
+    assert isinstance(model.likelihood, Gaussian)
+    return float(model.likelihood.variance)
+
+
 def conditioned(model: Model, seen: Data) -> Posterior:
-    """The posterior of h: exact for few rows, else each row given its neighbours."""
+    """Return the posterior of h: exact for few rows, otherwise by Vecchia's approximation."""
     gram: AbstractGram = Dense() if seen.rows <= ROWS else Vecchia(NEIGHBOURS)
     return condition(model, seen, gram=gram)
 
 
 def errors(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
-    """How many observations every row stands for, and their mean squared standardised error with the row left out."""
+    """Return every row's number of observations, and their mean squared standardised error with the row left out."""
     data, left = posterior.data, posterior.leave_one_out()
-    noise = posterior.model.likelihood._each(data)
+    likelihood = posterior.model.likelihood
+    assert isinstance(likelihood, Gaussian)
+    noise = likelihood._each(data)
     w = np.ones(data.rows) if data.weight is None else data.weight
     scatter = np.zeros(data.rows) if data.scatter is None else data.scatter
     stated = left.variance + noise
@@ -165,7 +173,7 @@ def errors(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scales(kernel: AbstractKernel, X: Inputs) -> np.ndarray:
-    """Length-scales to begin with: the learned ones where there is one a column, else from the columns' spread."""
+    """Return initial length-scales: the learned ones if there is one per column, else from the columns' standard deviations."""
     for path, p in parameters(kernel).items():
         if path.split(".")[-1] == "lengthscale" and np.shape(p.value) == (X.columns,):
             return np.asarray(p.value, np.float64)

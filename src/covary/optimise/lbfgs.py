@@ -1,22 +1,20 @@
-"""SciPy's L-BFGS-B, with a clock and finite answers only."""
+"""SciPy's L-BFGS-B with a time limit and handling of non-finite values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from covary.optimise.base import Function, OutOfTime, Recorder, Result
-from covary.optimise.clock import Clock
+from covary.optimise.base import Clock, Function, OutOfTime, Recorder, Result
 
-LEVEL = 1e4  # the value that SciPy is told of the start: its tolerance is relative to values, ours is not
-STEEP = 100.0  # the slope beyond which a search that finds no better point has come to a jump, not to an end
-REJECTED = 1e2  # what a failed evaluation costs above the start: a line search turns back, and not to almost nothing
+LEVEL = 1e4  # value of the starting point passed to SciPy, whose tolerance is relative to values; ours is absolute
+STEEP = 100.0  # a search that ends with a larger slope has hit a discontinuity, not converged
+REJECTED = 1e2  # how far a failed evaluation is placed above the start, so that the line search backtracks, but not too far
 
 
 class Joined(Exception):
-    """The search has come to where another one ended."""
+    """Raised when the search is approaching the end point of another one."""
 
 
 def lbfgs(
@@ -28,18 +26,19 @@ def lbfgs(
     tolerance: float = 1e-3,
     max_steps: int = 500,
     deadline: Clock | float | None = None,
-    note: Callable[[float], Any] | None = None,
+    note: Callable[[float], None] | None = None,
     stop: Callable[[np.ndarray, float], bool] | None = None,
 ) -> Result:
-    """Minimise inside a box; stop when a step gains far less than ``tolerance``, or the slope is as small.
+    """Minimise inside a box; stop if a step gains far less than ``tolerance``, or if no slope exceeds ``tolerance``.
 
-    Far less, since along a flat valley many small steps lie between a first small one and the end: at a hundredth of the
-    tolerance, fits to a table in other units ended 0.015 nats apart; at a ten-thousandth 1e-5, for 5 % more evaluations.
+    The threshold for gains is a ten-thousandth of ``tolerance``, since in a flat valley a first small step may be followed by
+    many others. With a hundredth, fits to the same table in different units ended 0.015 nats apart; with a ten-thousandth
+    1e-5 apart, for 5 % more evaluations.
 
-    ``stop(x, value)`` may end the search early: it is on its way to a point that is known already.
+    ``stop(x, value)`` can end the search early if it is heading for a point that is already known.
 
-    SciPy's routine takes its first step right to the walls where every coordinate has two of them, a step of length one
-    otherwise: a coordinate more, free and without effect, keeps the first step short.
+    If every coordinate has two bounds, SciPy's routine takes its first step all the way to the bounds, otherwise a step of
+    length one: an additional unbounded coordinate without effect keeps the first step short.
     """
     from scipy.optimize import minimize
 

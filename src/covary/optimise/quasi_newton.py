@@ -1,26 +1,24 @@
-r"""A quasi-Newton search that starts with a Hessian (one handed on from a coarser problem) and stops by expected gain.
+r"""A quasi-Newton search that starts with a given Hessian (from a coarser problem) and stops by expected gain.
 
-Dense BFGS updates of the Hessian, steps projected on the box. It stops when :math:`\tfrac12 g^\top H^{-1}g`, the gain a
-full step would bring, falls below the tolerance: the natural unit when the function is a log probability. Own code,
-because SciPy's L-BFGS-B takes no starting Hessian (docs/decisions/0004).
+It uses dense BFGS updates of the Hessian, and steps projected onto the box. It stops when :math:`\tfrac12 g^\top H^{-1}g`, the
+expected gain of a full step, falls below the tolerance: the natural unit if the function is a log probability. It is
+implemented here because SciPy's L-BFGS-B does not accept an initial Hessian (docs/decisions/0004).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from covary._words import counted
-from covary.optimise.base import Function, OutOfTime, Recorder, Result
-from covary.optimise.clock import Clock
+from covary.optimise.base import Clock, Function, OutOfTime, Recorder, Result
 
 LONGEST = 2.0  # the longest step along one coordinate, in nats
 
 
 def positive_part(H: np.ndarray, floor: float = 1e-3) -> np.ndarray:
-    """The nearest thing to H with eigenvalues of at least ``floor``; negative ones are turned, not dropped."""
+    """Return H with the absolute values of its eigenvalues, raised to at least ``floor``."""
     values, vectors = np.linalg.eigh((H + H.T) / 2)
     return (vectors * np.maximum(np.abs(values), floor)) @ vectors.T
 
@@ -35,9 +33,9 @@ def quasi_newton(
     tolerance: float = 0.01,
     max_steps: int = 100,
     deadline: Clock | float | None = None,
-    note: Callable[[float], Any] | None = None,
+    note: Callable[[float], None] | None = None,
 ) -> tuple[Result, np.ndarray]:
-    """Minimise from x0 with a starting Hessian; returns the result and the Hessian as it stands at the end."""
+    """Minimise from x0 with an initial Hessian; return the result and the final Hessian."""
     record = Recorder(function, deadline=deadline, note=note)
     x, H = np.clip(x0, lower, upper), positive_part(hessian)
     status = f"stopped after {counted(max_steps, 'evaluation')}"
@@ -58,7 +56,7 @@ def quasi_newton(
             step *= min(1.0, LONGEST / max(np.abs(step).max(), 1e-300))
             moved = _line(record, x, value, gradient, step, lower, upper)
             if moved is None:
-                status = "converged"  # no point along the line is better: rounding decides from here on
+                status = "converged"  # no point along the line is better: the rest is rounding error
                 break
             new_x, new_value, new_gradient = moved
             s, y = new_x - x, new_gradient - gradient
@@ -74,7 +72,7 @@ def quasi_newton(
 def _line(
     record: Recorder, x: np.ndarray, value: float, gradient: np.ndarray, step: np.ndarray, lower: np.ndarray, upper: np.ndarray
 ) -> tuple[np.ndarray, float, np.ndarray] | None:
-    """A point along the step that is better by a share of what the slope promises, or None."""
+    """Return a point along the step with sufficient decrease (Armijo's condition), or None."""
     length = 1.0
     for _ in range(12):
         new = np.clip(x + length * step, lower, upper)
@@ -82,7 +80,7 @@ def _line(
         new_value, new_gradient = record(new)
         if np.isfinite(new_value) and new_value <= value + 1e-4 * promised:
             return new, new_value, new_gradient
-        if np.isfinite(new_value):  # the minimum of the parabola through what is known
+        if np.isfinite(new_value):  # the minimum of the interpolating parabola
             curve = new_value - value - promised
             length *= float(np.clip(-promised / (2 * curve), 0.1, 0.5)) if curve > 0 else 0.5
         else:
@@ -91,7 +89,7 @@ def _line(
 
 
 def _update(H: np.ndarray, s: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Powell's damped BFGS update of the Hessian."""
+    """Return the Hessian after Powell's damped BFGS update."""
     Hs = H @ s
     sHs, sy = float(s @ Hs), float(s @ y)
     if sHs <= 0:

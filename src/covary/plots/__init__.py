@@ -1,4 +1,4 @@
-"""Pictures: functions of a posterior, an estimator or plain arrays, (model, ax) -> ax, that never fit anything."""
+"""Plotting functions of a posterior, an estimator or plain arrays: (model, ax) -> ax, without fitting anything."""
 
 from covary.plots.calibration import plot_calibration as plot_calibration
 from covary.plots.calibration import plot_coverage as plot_coverage

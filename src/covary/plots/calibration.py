@@ -1,29 +1,36 @@
-"""Whether error bars and probabilities mean what they say: PIT histogram, coverage curve, reliability curve."""
+"""Plots of the calibration of error bars and probabilities: PIT histogram, coverage curve, reliability curve."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import binom, kstwo
 
 from covary._checks import as_numbers, fail
+from covary._errors import Option
 from covary.metrics.curves import reliability_curve
 from covary.plots.held_out import left_out, left_out_classes
-from covary.plots.style import BLUE, GREY, MARKS, bare, ink, legend, look, names_shown, one, several, title
+from covary.plots.source import Drawable, Label, Source
+from covary.plots.style import BLUE, GREY, MARKS, Given, bare, ink, legend, look, names_shown, one, several, title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
-def plot_calibration(model: Any = None, ax: Any = None, *, pit: Any = None) -> np.ndarray:
-    """The PIT histogram and the coverage curve; for classes the reliability curve and the probabilities of the truth.
+def plot_calibration(model: Drawable | None = None, ax: Given = None, *, pit: ArrayLike | None = None) -> np.ndarray:
+    """Plot the PIT histogram and the coverage curve; for classes, the reliability curve and the true-class probabilities.
 
     Parameters
     ----------
     model
-        A fitted estimator or a posterior, of which the leave-one-out predictions are judged.
+        A fitted estimator or a posterior, whose leave-one-out predictions are assessed.
     ax
-        A pair of axes, made if None.
+        A pair of axes, created if None.
     pit
-        Instead of a model: see :func:`plot_pit`.
+        PIT values instead of a model; see :func:`plot_pit`.
 
     Examples
     --------
@@ -31,41 +38,41 @@ def plot_calibration(model: Any = None, ax: Any = None, *, pit: Any = None) -> n
     >>> import numpy as np
     >>> left, right = plot_calibration(pit=np.random.default_rng(0).uniform(size=200))
     >>> right.get_title("left")
-    '95 % intervals hold 93.0 %'
+    '95 % intervals contain 93.0 %'
     >>> plt.close()
     """
     who = "plots.plot_calibration"
     if (model is None) == (pit is None):
         raise fail(who, "a model and pit are both given" if pit is not None else "nothing is given", "give one of them")
-    if pit is None and _of_classes(model):
+    if model is not None and Source.of(who, model).of_classes:
         codes, p, labels = left_out_classes(model)
         axes = several(who, ax, 2, panel=(4.2, 3.3))
         truth = np.asarray(labels)[codes]
         plot_reliability(truth, p, axes[0], classes=labels)
-        _probabilities(axes[1], p[np.arange(len(p)), codes], len(labels))
+        own_probabilities(axes[1], p[np.arange(len(p)), codes], len(labels))
         return axes
-    values = _checked(who, left_out(model).pit if pit is None else pit)
+    values = _checked(who, left_out(model).pit if model is not None else pit)  # type: ignore[arg-type]
     axes = several(who, ax, 2, panel=(4.2, 3.3))
     plot_pit(values, axes[0])
     plot_coverage(values, axes[1])
     return axes
 
 
-def plot_pit(pit: Any, ax: Any = None, *, bins: int | None = None) -> Any:
-    """The histogram of the probability integral transforms: level if the predictions are calibrated.
+def plot_pit(pit: ArrayLike, ax: Given = None, *, bins: int | None = None) -> Axes:
+    """Plot the histogram of the probability integral transform (PIT): flat if the predictions are calibrated.
 
-    Heaped at both ends: the error bars are too narrow; in the middle: too wide; at one end: predictions are biased. The band
-    holds a bin of a calibrated model with 95 %.
+    Peaks at both ends: the error bars are too narrow; in the middle: too wide; at one end: the predictions are biased. With
+    probability 95 %, a bin of a calibrated model lies inside the band.
 
     Parameters
     ----------
     pit
-        P(Y ≤ y) of every observation (n,); for whole numbers the pair P(Y < y), P(Y ≤ y), (n, 2), whose histogram is that of
+        P(Y ≤ y) of every observation (n,); for integers the pair P(Y < y), P(Y ≤ y), (n, 2), with the histogram of
         Czado, Gneiting & Held (2009).
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     bins
-        The number of bins; by default one for 20 rows, from 5 to 20.
+        The number of bins; by default one per 20 rows, between 5 and 20.
     """
     values = _checked("plots.plot_pit", pit)
     rows = len(values)
@@ -79,7 +86,7 @@ def plot_pit(pit: Any, ax: Any = None, *, bins: int | None = None) -> Any:
     ax.hlines([low, high], 0, 1, color=ink(), lw=0.7, ls=":")
     ax.axhline(1.0, color=ink(), lw=0.9, ls="--")
     ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1.2 * max(high, height.max()))
+    ax.set_ylim(0, 1.2 * max(float(high), float(height.max())))
     ax.set_xlabel("probability below the observation (PIT)")
     ax.set_ylabel("density")
     legend(ax, loc="upper left")
@@ -87,18 +94,18 @@ def plot_pit(pit: Any, ax: Any = None, *, bins: int | None = None) -> Any:
     return ax
 
 
-def plot_coverage(pit: Any, ax: Any = None) -> Any:
-    """How many observations central intervals of every level hold: the diagonal if the predictions are calibrated.
+def plot_coverage(pit: ArrayLike, ax: Given = None) -> Axes:
+    """Plot the coverage of central intervals at every level: the diagonal if the predictions are calibrated.
 
-    Above it the error bars are too wide, below it too narrow. The whole curve of a calibrated model stays inside the band
-    with 95 % (Kolmogorov and Smirnov).
+    Above it the error bars are too wide, below it too narrow. With probability 95 %, the entire curve of a calibrated model
+    stays inside the band (Kolmogorov and Smirnov).
 
     Parameters
     ----------
     pit
         As in :func:`plot_pit`.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     """
     values = _checked("plots.plot_coverage", pit)
     ax = one(ax, (4.2, 3.3))
@@ -122,18 +129,20 @@ def plot_coverage(pit: Any, ax: Any = None) -> Any:
     ax.set_ylim(0, 1)
     ax.set_xlabel("nominal coverage")
     ax.set_ylabel("observed coverage")
-    title(ax, f"95 % intervals hold {100 * held[at]:.1f} %")
+    title(ax, f"95 % intervals contain {100 * held[at]:.1f} %")
     legend(ax, loc="upper left")
     bare(ax)
     return ax
 
 
 @names_shown
-def plot_reliability(y: Any, p: Any, ax: Any = None, *, classes: Any = None, bins: int = 8) -> Any:
-    """How often a class was seen where it was given a probability: the diagonal if the probabilities are calibrated.
+def plot_reliability(
+    y: ArrayLike, p: ArrayLike, ax: Given = None, *, classes: Sequence[Label] | None = None, bins: int = 8
+) -> Axes:
+    """Plot observed class frequencies against predicted probabilities: the diagonal if the probabilities are calibrated.
 
-    Of two classes the curve of the second, of more one for each; bins hold about equally many rows, their bars are Wilson
-    intervals of 95 %. See :func:`covary.metrics.reliability_curve`.
+    With two classes, the curve of the second is drawn; with more, one for each class. Bins contain about equally many rows,
+    with 95 % Wilson intervals as bars. See :func:`covary.metrics.reliability_curve`.
 
     Parameters
     ----------
@@ -142,17 +151,21 @@ def plot_reliability(y: Any, p: Any, ax: Any = None, *, classes: Any = None, bin
     p
         Probabilities (n, C), or (n,) of the second of two classes.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     classes
-        The labels of the columns of p, sorted by default.
+        The labels of the columns of p; by default the sorted labels in y.
     bins
-        The most bins of a curve; at least 10 rows go into each.
+        The maximum number of bins of a curve; each contains at least 10 rows.
     """
     p = as_numbers("plots.plot_reliability", "p", p, "give probabilities").astype(np.float64)
     labels = sorted(set(np.asarray(y).tolist())) if classes is None else list(classes)
     two = p.ndim == 1 or p.shape[1] == 2
     if two and len(labels) != 2:
-        raise fail("plots.plot_reliability", f"y holds {len(labels)} classes but p is of two", "give classes, the two labels")
+        raise fail(
+            "plots.plot_reliability",
+            Option("y") + f" contains {len(labels)} classes but p is for two",
+            "give classes, the two labels",
+        )
     bins = int(np.clip(len(p) // 10, 2, bins))
     ax = one(ax, (4.2, 3.3))
     ax.plot([0, 1], [0, 1], color=ink(), lw=0.9, ls="--")
@@ -188,17 +201,10 @@ def plot_reliability(y: Any, p: Any, ax: Any = None, *, classes: Any = None, bin
 # parts ----------------------------------------------------------------------------------------------------------
 
 
-def _of_classes(model: Any) -> bool:
-    if hasattr(model, "classes_"):
-        return True
-    inner = getattr(getattr(model, "posterior_", model), "model", None)
-    return type(getattr(inner, "likelihood", None)).__name__ in ("Bernoulli", "Softmax")
-
-
-def _probabilities(ax: Any, own: np.ndarray, classes: int) -> None:
-    """The probabilities that were given to what was seen."""
-    ax.hist(own, np.linspace(0, 1, 21), color=BLUE, alpha=0.65, lw=0)
-    ax.axvline(1 / classes, color=ink(), lw=0.9, ls="--", label="ignorance")
+def own_probabilities(ax: Axes, own: np.ndarray, classes: int) -> None:
+    """Plot a histogram of the probabilities assigned to the true classes."""
+    ax.hist(own, np.linspace(0, 1, 21).tolist(), color=BLUE, alpha=0.65, lw=0)
+    ax.axvline(1 / classes, color=ink(), lw=0.9, ls="--", label="uniform guess")
     ax.set_xlim(0, 1)
     ax.set_xlabel("probability of the true class")
     ax.set_ylabel("rows")
@@ -207,19 +213,19 @@ def _probabilities(ax: Any, own: np.ndarray, classes: int) -> None:
     bare(ax)
 
 
-def _checked(who: str, pit: Any) -> np.ndarray:
+def _checked(who: str, pit: ArrayLike) -> np.ndarray:
     values = as_numbers(who, "pit", pit, "give probabilities").astype(np.float64)
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] != 2) or not len(values):
-        raise fail(who, f"pit has shape {values.shape}", "give one number per row, or a pair for whole numbers")
+        raise fail(who, f"pit has shape {values.shape}", "give one number per row, or a pair for integers", argument="pit")
     if not ((values >= 0) & (values <= 1)).all():
-        raise fail(who, "pit leaves the range from 0 to 1", "give probabilities, such as those of covary.metrics.pit")
+        raise fail(who, "pit has values outside 0 to 1", "give probabilities, such as those of covary.metrics.pit")
     if values.ndim == 2 and (values[:, 0] > values[:, 1]).any():
-        raise fail(who, "the pairs of pit fall", "give P(Y < y) first, then P(Y ≤ y)")
+        raise fail(who, "the pairs of pit decrease", "give P(Y < y) first, then P(Y ≤ y)")
     return values
 
 
 def _below(pit: np.ndarray, at: np.ndarray, open: bool = False) -> np.ndarray:
-    """The share of PITs at or below each number (below it if ``open``); intervals count by the part that is."""
+    """Return the share of PITs at or below each number (below it if ``open``); intervals count in proportion."""
     if pit.ndim == 1:
         return np.searchsorted(np.sort(pit), at, side="left" if open else "right") / len(pit)
     low, high = pit[:, :1], pit[:, 1:]

@@ -1,55 +1,26 @@
-"""The input columns of a model: their names, which of them hold codes of categories, and rows that keep to those codes."""
+"""The input columns of a plot: typical rows, and axes for numbers, dates and categories."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from covary._checks import fail
-from covary._words import counted
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
-from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns
+from covary.tables.column import Column
 
-LONG = 5  # letters of a tick's label beyond which there are fewer ticks
-CROWDED = 24  # letters of all categories together beyond which they are tilted
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-
-def names_of(model: Any, columns: int, given: Sequence[Any] | None = None) -> list[str]:
-    """The names of the input columns: those given, those seen in ``fit`` (with units), or x0, x1, ..."""
-    if given is not None and len(given) != columns:
-        raise fail("plots", f"got {counted(len(given), 'name')} for {counted(columns, 'input column')}", "give one for each")
-    read = getattr(model, "columns_", None)
-    for names in (given, None if read is None else read.names, getattr(model, "feature_names_in_", None)):
-        if names is not None and len(names) == columns:
-            return [str(name) for name in names]
-    return [f"x{i}" for i in range(columns)]
+LONG = 5  # characters of a tick label beyond which fewer ticks are drawn
+CROWDED = 24  # characters of all category labels together beyond which they are rotated
 
 
-def column_number(who: str, model: Any, column: Any, labels: list[str]) -> int:
-    """The number of a column, from its number, the name it is shown by, or the name it had in ``fit``."""
-    if isinstance(column, str):
-        own = [str(name) for name in getattr(model, "feature_names_in_", [])]
-        for names in (labels, own):
-            if column in names:
-                return names.index(column)
-        raise fail(who, f"no column is called {column!r}", f"choose from {', '.join(labels)}")
-    if isinstance(column, bool) or not isinstance(column, int | np.integer) or not 0 <= column < len(labels):
-        raise fail(who, f"the column asked for is {column!r}", f"give a number from 0 to {len(labels) - 1}, or a name")
-    return int(column)
-
-
-def level_names(model: Any, column: int) -> tuple[str, ...]:
-    """The categories of a column in the order of their codes, where the table of ``fit`` had them."""
-    each = getattr(getattr(model, "columns_", None), "each", ())
-    return tuple(each[column].levels) if column < len(each) else ()
-
-
-def columns_of(kernel: Any, columns: int) -> tuple[int, ...]:
-    """The columns a kernel looks at, as far as its structure says; all of them if it does not.
+def columns_of(kernel: AbstractKernel | None, columns: int) -> tuple[int, ...]:
+    """Return the columns a kernel uses according to its structure; all of them if the structure does not tell.
 
     Examples
     --------
@@ -67,28 +38,8 @@ def columns_of(kernel: Any, columns: int) -> tuple[int, ...]:
     return tuple(sorted({c for part in parts for c in columns_of(part, columns)}))
 
 
-def coded_columns(kernel: Any, columns: Sequence[int]) -> set[int]:
-    """Those of the columns that a kernel takes for codes of categories: values between two codes mean nothing there.
-
-    Examples
-    --------
-    >>> from covary.kernels import Hamming, Matern52
-    >>> coded_columns(Matern52().on(0, 1) * (2.0 * Hamming().on(2)), range(3))
-    {2}
-    """
-    if isinstance(kernel, tuple):
-        return {c for part in kernel for c in coded_columns(part, columns)}
-    if isinstance(kernel, Hamming | Exchangeable | Categories):
-        return set(columns)
-    if isinstance(kernel, Columns):
-        return coded_columns(kernel.kernel, [columns[int(c)] for c in kernel.columns])
-    if not isinstance(kernel, AbstractKernel):
-        return set()
-    return {c for f in dataclasses.fields(kernel) for c in coded_columns(getattr(kernel, f.name), columns)}
-
-
 def typical(x: np.ndarray, coded: set[int]) -> np.ndarray:
-    """The medians of the columns; of codes the commonest."""
+    """Return the median of each column, or the most frequent code of a categorical column."""
     middle = np.median(x, axis=0)
     for j in coded:
         kinds, counts = np.unique(x[:, j], return_counts=True)
@@ -97,7 +48,7 @@ def typical(x: np.ndarray, coded: set[int]) -> np.ndarray:
 
 
 def snapped(X: np.ndarray, x: np.ndarray, coded: set[int]) -> np.ndarray:
-    """New rows with codes moved to the nearest one the data have."""
+    """Return new rows with each code replaced by the nearest one in the data."""
     X = np.array(X, np.float64)
     for j in coded:
         kinds = np.unique(x[:, j])
@@ -106,7 +57,7 @@ def snapped(X: np.ndarray, x: np.ndarray, coded: set[int]) -> np.ndarray:
 
 
 class Scales:
-    """The columns of a fitted estimator as people know them: dates as dates and categories by name.
+    """The columns of a fitted model as the user wrote them: dates as dates and categories by name.
 
     Examples
     --------
@@ -114,30 +65,31 @@ class Scales:
     >>> from covary import GPRegressor
     >>> days = pd.date_range("2024-01-01", periods=40)
     >>> table = pd.DataFrame({"day": days, "site": ["a", "b"] * 20})
-    >>> scales = Scales(GPRegressor("1.0 * Matern52().on(0) + Hamming().on(1)").fit(table, range(40)))
+    >>> model = GPRegressor("1.0 * Matern52().on(0) + Hamming().on(1)").fit(table, range(40))
+    >>> scales = Scales(model.fit_.columns.each)
     >>> scales.text(0, 10.0), scales.text(1, 1.0), scales.text(7, 2.5)
     ('2024-01-11', 'b', '')
     """
 
-    def __init__(self, estimator: Any = None) -> None:
-        self.each = tuple(getattr(getattr(estimator, "columns_", None), "each", ()))
+    def __init__(self, each: Sequence[Column] = ()) -> None:
+        self.each = tuple(each)
 
     def levels(self, j: int) -> tuple[str, ...]:
-        """The categories of a column in the order of their codes; none of numbers."""
+        """Return the categories of a column in the order of their codes; empty for numbers."""
         return tuple(self.each[j].levels) if j < len(self.each) else ()
 
     def dated(self, j: int) -> bool:
-        """Whether a column holds dates."""
+        """Return whether a column contains dates."""
         return j < len(self.each) and self.each[j].kind == "date"
 
-    def dates(self, j: int, values: Any) -> np.ndarray:
-        """The dates behind the numbers of a column."""
+    def dates(self, j: int, values: ArrayLike) -> np.ndarray:
+        """Convert numbers of a column to dates."""
         column = self.each[j]
         seconds = np.asarray(values, np.float64) * (86400 / column.period("daily"))
         return np.datetime64(column.origin) + np.round(1e6 * seconds).astype("timedelta64[us]")
 
     def text(self, j: int, value: float) -> str:
-        """A date or a category as the user's table has it; nothing of a number."""
+        """Return a date or a category as written in the user's table; an empty text for a number."""
         levels = self.levels(j)
         if levels and 0 <= round(value) < len(levels):
             return levels[round(value)]
@@ -146,8 +98,8 @@ class Scales:
         fine = self.each[j].unit not in ("years", "days")
         return str(self.dates(j, value).astype("datetime64[m]" if fine else "datetime64[D]")).replace("T", " ")
 
-    def tick(self, ax: Any, j: int) -> None:
-        """The horizontal axis of a picture along a column: ticks at dates or categories, and not too many of long numbers."""
+    def tick(self, ax: Axes, j: int) -> None:
+        """Set the ticks of the horizontal axis along a column: dates or categories, and fewer ticks for long numbers."""
         from matplotlib.ticker import MaxNLocator
 
         levels = self.levels(j)
@@ -162,7 +114,7 @@ class Scales:
         elif max(len(f"{tick:g}") for tick in ax.get_xticks()) > LONG:
             ax.xaxis.set_major_locator(MaxNLocator(4))
 
-    def _calendar(self, ax: Any, j: int) -> None:
+    def _calendar(self, ax: Axes, j: int) -> None:
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num, num2date
 
         low, high = ax.get_xlim()

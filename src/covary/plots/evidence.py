@@ -1,55 +1,65 @@
-"""The log evidence over two hyperparameters, the others held where they are; evaluated on a grid, nothing is fitted."""
+"""Plot of the log evidence over two hyperparameters, with the others fixed; evaluated on a grid without fitting."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covary import fits
 from covary._checks import NotPositiveDefinite, fail
+from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
+from covary.inference.base import AbstractInference
 from covary.inference.exact import Exact
+from covary.inference.plan import AbstractPlan
 from covary.likelihoods.gaussian import Gaussian
+from covary.model import Model
 from covary.parameters import POSITIVE, UNIT, Parameter, parameters, select, set_values
-from covary.plots.columns import names_of
-from covary.plots.style import ORANGE, UNCERTAIN, names_shown, one, posteriors, title
+from covary.plots.source import Drawable, Source
+from covary.plots.style import ORANGE, UNCERTAIN, Given, names_shown, one, title
+from covary.posterior import Posterior
 from covary.selection.objectives import log_evidence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 LEVELS = np.array([0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])  # nats below the highest
 
 
 @names_shown
 def plot_evidence(
-    model: Any,
+    model: Drawable,
     paths: tuple[str, str],
-    ax: Any = None,
+    ax: Given = None,
     *,
-    spans: Any = None,
+    spans: Sequence[tuple[float, float]] | None = None,
     points: int = 25,
-    inference: Any = None,
-    gram: Any = None,
-) -> Any:
-    """Contours of the log evidence over two hyperparameters, in nats below the highest; the model itself is a cross.
+    inference: AbstractInference | None = None,
+    gram: AbstractGram | AbstractPlan | None = None,
+) -> Axes:
+    """Plot contours of the log evidence over two hyperparameters, in nats below the highest; a cross marks the model.
 
-    Several hills are several explanations of the data (R&W, figure 5.5); a long ridge is what the data leave open. It costs
-    ``points``² evaluations of the evidence.
+    Several peaks are several explanations of the data (R&W, figure 5.5); along a ridge the data do not determine the
+    hyperparameters. The plot takes ``points**2`` evaluations of the evidence.
 
     Parameters
     ----------
     model
         A posterior, or a fitted estimator.
     paths
-        Two parameters, across and up: ``("kernel.lengthscale", "likelihood.variance")``; one entry of an array is
+        Two parameters, horizontal and vertical: ``("kernel.lengthscale", "likelihood.variance")``; one entry of an array is
         ``"kernel.lengthscale[0]"``, or by column ``"kernel.lengthscale[area]"``.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     spans
-        (low, high) for each of the two: by default a factor of ten either way for positive ones.
+        (low, high) for each of the two; by default a factor of ten in both directions for positive parameters.
     points
-        Points along either side.
+        Points along each side.
     inference, gram
-        As in :func:`covary.condition`; those of the estimator, else exact and dense.
+        As in :func:`covary.condition`; by default those of the estimator, else exact and dense.
 
     Examples
     --------
@@ -64,19 +74,27 @@ def plot_evidence(
     >>> plt.close()
     """
     who = "plots.plot_evidence"
-    post = posteriors(who, model)[0]
-    if hasattr(model, "estimators_"):
-        raise fail(who, "the model is one of each class against the rest", "give one of its estimators_")
+    source = Source.of(who, model)
+    post = source.first
+    if len(source.posteriors) > 1:
+        raise fail(who, "the model is a one-vs-rest classifier", "give one of its estimators_")
     if len(paths) != 2 or isinstance(paths, str):
-        raise fail(who, f"paths is {paths!r}", "give the paths of two parameters")
-    inference = getattr(model, "inference_", None) if inference is None else inference
+        raise fail(who, f"paths is {paths!r}", "give the paths of two parameters", argument="paths")
+    part = None if source.fit is None else fits.family_of(source.fit).processes(source.fit)[0]
+    if inference is None and part is not None:
+        inference = part.inference
     if inference is None:
         if not isinstance(post.model.likelihood, Gaussian):
-            raise fail(who, "the noise is not Gaussian", "give inference, the one the posterior was found with")
+            raise fail(who, "the noise is not Gaussian", "give inference, the method that computed the posterior")
         inference = Exact()
-    if gram is None:
-        gram = model._gram() if hasattr(model, "_gram") else getattr(post.bound, "gram", None) or Dense()
-    names = names_of(model, post.data.X.columns)
+    used: AbstractGram | AbstractPlan = Dense()
+    if gram is not None:
+        used = gram
+    elif part is not None:
+        used = part.gram
+    elif isinstance(post, Posterior):
+        used = getattr(post.bound, "gram", used)
+    names = source.names()
     chosen = [_Chosen(who, post.model, path, names) for path in paths]
     if chosen[0].path == chosen[1].path and chosen[0].place == chosen[1].place:
         raise fail(who, f"both paths are {paths[0]!r}", "give two different ones")
@@ -87,13 +105,13 @@ def plot_evidence(
         for j, up in enumerate(grids[1]):
             try:
                 there = chosen[1].put(chosen[0].put(post.model, across), up)
-                values[j, i] = log_evidence(there, post.data, inference=inference, gram=gram)
+                values[j, i] = log_evidence(there, post.data, inference=inference, gram=used)
             except NotPositiveDefinite:
                 continue
     return _draw(who, ax, chosen, grids, values)
 
 
-def _draw(who: str, ax: Any, chosen: list[_Chosen], grids: list[np.ndarray], values: np.ndarray) -> Any:
+def _draw(who: str, ax: Given, chosen: list[_Chosen], grids: list[np.ndarray], values: np.ndarray) -> Axes:
     import matplotlib as mpl
     from matplotlib.colors import BoundaryNorm
 
@@ -102,7 +120,7 @@ def _draw(who: str, ax: Any, chosen: list[_Chosen], grids: list[np.ndarray], val
     below = np.where(np.isfinite(values), np.nanmax(values) - values, LEVELS[-1] * 2)
     ax = one(ax, (5.4, 4.2))
     colours = mpl.colormaps[f"{UNCERTAIN}_r"]
-    norm = BoundaryNorm(LEVELS, colours.N, extend="max")  # as much colour for the first nat as for the last
+    norm = BoundaryNorm(LEVELS, colours.N, extend="max")  # equal colour steps between the levels
     drawn = ax.contourf(*grids, below, levels=LEVELS, cmap=colours, norm=norm, extend="max")
     ax.contour(*grids, below, levels=LEVELS[1:], colors="white", linewidths=0.5, alpha=0.7)
     bar = ax.figure.colorbar(drawn, ax=ax, ticks=LEVELS)
@@ -123,14 +141,14 @@ def _draw(who: str, ax: Any, chosen: list[_Chosen], grids: list[np.ndarray], val
 
 
 class _Chosen:
-    """One number of a model: a parameter, or an entry of one."""
+    """One number of a model: a parameter, or an entry of a parameter."""
 
-    def __init__(self, who: str, model: Any, text: str, names: list[str]) -> None:
+    def __init__(self, who: str, model: Model, text: str, names: list[str]) -> None:
         known = parameters(model)
         inside = re.fullmatch(r"(.+)\[(.+)\]", str(text))
         path = select(who, inside[1] if inside else text, known)
         if len(path) > 1:
-            raise fail(who, f"{text!r} fits several parameters", f"choose one of {', '.join(path)}")
+            raise fail(who, f"{text!r} matches several parameters", f"choose one of {', '.join(path)}")
         self.path, self.label = path[0], str(text)
         self.parameter: Parameter = known[self.path]
         size = int(np.size(self.parameter.value))
@@ -144,16 +162,16 @@ class _Chosen:
                 raise fail(who, f"{self.path} has no entry {index!r}", f"choose from {choice}")
             self.place = place
         elif size > 1:
-            raise fail(who, f"{self.path} holds {size} numbers", f"choose one, such as {self.path}[0]")
+            raise fail(who, f"{self.path} has {size} entries", f"choose one, such as {self.path}[0]")
         self.positive = self.parameter.space is POSITIVE
 
     @property
     def value(self) -> float:
-        """Where the model has it."""
+        """The value in the model."""
         return float(np.ravel(self.parameter.value)[self.place or 0])
 
-    def grid(self, who: str, points: int, span: Any, spread: float) -> np.ndarray:
-        """The values to look at."""
+    def grid(self, who: str, points: int, span: tuple[float, float] | None, spread: float) -> np.ndarray:
+        """Return the grid of values."""
         if span is None:
             here = self.value
             if self.positive:
@@ -165,8 +183,8 @@ class _Chosen:
             raise fail(who, f"the span of {self.label} is {low:g} to {high:g}", "give (low, high) inside its range")
         return np.geomspace(low, high, points) if self.positive else np.linspace(low, high, points)
 
-    def put(self, model: Any, value: float) -> Any:
-        """The model with this number changed."""
+    def put(self, model: Model, value: float) -> Model:
+        """Return the model with this number set to ``value``."""
         now = np.array(parameters(model)[self.path].value, np.float64)
         now.reshape(-1)[self.place or 0] = value
         return set_values(model, {self.path: now})

@@ -1,23 +1,27 @@
-"""What the other rows say of each row, as plain arrays: predictions, error bars and probability integral transforms."""
+"""Leave-one-out predictions as plain arrays: means, error bars and probability integral transforms."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
 
+from covary import fits
 from covary._checks import fail
+from covary._errors import Option
 from covary.likelihoods.bernoulli import Bernoulli
-from covary.plots.style import posteriors
+from covary.plots.source import Drawable, Label, Source
+from covary.posterior import AbstractPosterior, class_probabilities, outcomes
+from covary.prediction import Spread
 
 HALF = float(ndtri(0.975))
 
 
 class HeldOut(NamedTuple):
-    """Observations, and each one's mean, standard deviation, 95 % interval and PIT when its own row is left out.
+    """Observations, and the mean, standard deviation, 95 % interval and PIT of each when its row is left out.
 
-    The PIT of a whole number is an interval, from P(Y < y) to P(Y ≤ y): then ``pit`` has shape (n, 2).
+    The PIT of an integer is an interval, from P(Y < y) to P(Y ≤ y): then ``pit`` has shape (n, 2).
     """
 
     y: np.ndarray
@@ -33,11 +37,12 @@ class HeldOutClasses(NamedTuple):
 
     codes: np.ndarray
     p: np.ndarray
-    labels: list[Any]
+    labels: list[Label]
 
 
-def left_out(model: Any) -> HeldOut:
-    """Leave-one-out predictions of a regression, without fitting again; see :meth:`covary.Posterior.leave_one_out`.
+def left_out(model: Drawable) -> HeldOut:
+    """Return leave-one-out predictions of a regression, without fitting again; see
+    :meth:`covary.posterior.Posterior.leave_one_out`.
 
     Parameters
     ----------
@@ -52,35 +57,43 @@ def left_out(model: Any) -> HeldOut:
     (array([0.26, 0.  , 0.26]), array([0.42, 0.78, 0.42]))
     """
     who = "plots.left_out"
-    post = posteriors(who, model)[0]
-    likelihood = post.model.likelihood
-    if hasattr(model, "classes_") or isinstance(likelihood, Bernoulli) or likelihood.latents > 1:
-        raise fail(who, "the model is one of classes or of several functions", "give observations and predictions as arrays")
+    source = Source.of(who, model)
+    several = len(source.fit.target) > 1 if not source.posteriors and source.fit else source.model.likelihood.latents > 1
+    if source.of_classes or several:
+        raise fail(who, "the model is a classifier or has several functions", "give observations and predictions as arrays")
+    return _of_posterior(source.first) if source.posteriors else _of_fit(_judged(source))
+
+
+def _of_posterior(post: AbstractPosterior) -> HeldOut:
     y = np.asarray(post.data.y, np.float64)
     out = post.leave_one_out()
-    if post.factor.observed:
+    if post.observed:
         assert out.y is not None
         low, high = out.y.interval()
         return HeldOut(y, out.mean, out.y.std, low, high, out.y.cdf(y))
-    size = None
-    if y.ndim == 2:
-        y, size = y.T
-    likelihood = likelihood.at(post.data.X)
-    moments = likelihood.predictive(out.mean, out.variance, size)
+    y, size = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, None)
+    likelihood = post.model.likelihood.at(post.data.X)
     low, high = (likelihood.predictive_quantile(p, out.mean, out.variance, size) for p in (0.025, 0.975))
-    std = np.sqrt(moments.variance)
-    if not np.isfinite(std).all():  # tails too heavy for a variance: half of what holds 68 %
-        ends = [likelihood.predictive_quantile(p, out.mean, out.variance, size) for p in (0.16, 0.84)]
-        std = (ends[1] - ends[0]) / 2
-    pit = likelihood.predictive_cdf(y, out.mean, out.variance, size)
-    if likelihood.support in ("counts", "labels"):
-        below = likelihood.predictive_cdf(np.maximum(y - 1, 0.0), out.mean, out.variance, size)
-        pit = np.stack([np.where(y > 0, below, 0.0), pit], axis=1)
-    return HeldOut(y, moments.mean, std, low, high, np.clip(pit, 0.0, 1.0))
+    found = outcomes(likelihood, y, size, out.mean, out.variance)
+    whole = likelihood.support in ("counts", "labels")
+    pit = np.stack([found.below, found.upto], axis=1) if whole else found.upto
+    return HeldOut(y, found.mean, found.std, low, high, pit)
 
 
-def left_out_classes(model: Any) -> HeldOutClasses:
-    """Leave-one-out class probabilities, without fitting again: of two classes, or of one against the rest.
+def _judged(source: Source) -> fits.Judged:
+    """Return the leave-one-out predictions of a fit, by its family."""
+    assert source.fit is not None
+    return fits.family_of(source.fit).judged(source.fit)
+
+
+def _of_fit(found: fits.Judged) -> HeldOut:
+    found = found.with_ends()
+    ends = found.ends or (found.mean - HALF * found.std, found.mean + HALF * found.std)
+    return HeldOut(*(a[:, 0] for a in (found.y, found.mean, found.std, *ends, found.pit)))
+
+
+def left_out_classes(model: Drawable) -> HeldOutClasses:
+    """Return leave-one-out class probabilities, without fitting again: for two classes, or one-vs-rest.
 
     Parameters
     ----------
@@ -88,17 +101,17 @@ def left_out_classes(model: Any) -> HeldOutClasses:
         A fitted classifier, or a posterior under a Bernoulli likelihood.
     """
     who = "plots.left_out_classes"
-    each = []
-    for post in posteriors(who, model):
-        likelihood = post.model.likelihood
-        if not isinstance(likelihood, Bernoulli):
-            what = "a softmax has no leave-one-out without fitting again"
-            raise fail(who, what, "give labels and cross-validated probabilities, or use multi_class='one_vs_rest'")
-        out = post.leave_one_out()
-        each.append(likelihood.probability(out.mean, out.variance))
-    seen = np.stack([np.asarray(post.data.y) > 0 for post in posteriors(who, model)], axis=1)
-    labels = list(getattr(model, "classes_", [0, 1]))
-    if len(each) == 1:
-        return HeldOutClasses(seen[:, 0].astype(int), np.stack([1 - each[0], each[0]], axis=1), labels)
-    p = np.maximum(np.stack(each, axis=1), np.finfo(float).tiny)
-    return HeldOutClasses(seen.argmax(1), p / p.sum(1, keepdims=True), labels)
+    source = Source.of(who, model)
+    if not source.posteriors:
+        found = _judged(source)
+        if found.p is None:
+            raise fail(who, "the model is not a classifier", "use covary.plots.left_out")
+        return HeldOutClasses(found.y[:, 0].astype(int), found.p, source.labels)
+    if not all(isinstance(post.model.likelihood, Bernoulli) for post in source.posteriors):
+        what = "a softmax has no leave-one-out predictions without fitting again"
+        raise fail(who, what, "give labels and cross-validated probabilities, or use " + Option("multi_class", "'one_vs_rest'"))
+    out = [post.leave_one_out() for post in source.posteriors]
+    p = class_probabilities(source.posteriors, [Spread(part.mean, part.variance) for part in out])
+    seen = np.stack([np.asarray(post.data.y) > 0 for post in source.posteriors], axis=1)
+    codes = seen[:, 0].astype(int) if len(out) == 1 else seen.argmax(1)
+    return HeldOutClasses(codes, p, source.labels or [0, 1])

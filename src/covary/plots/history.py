@@ -1,33 +1,40 @@
-"""How learning went: the objective by evaluation, and where the starts ended."""
+"""Plots of the hyperparameter search: the objective by evaluation, and the results of the restarts."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from covary import fits
 from covary._checks import fail
 from covary._words import counted
-from covary.components import term_names, terms
-from covary.plots.style import COLOURS, GREEN, GREY, ORANGE, bare, ink, legend, one, title
+from covary.model import Model
+from covary.plots.style import COLOURS, GREEN, GREY, ORANGE, Given, bare, ink, legend, one, title
+from covary.posterior.components import term_names, terms
+from covary.selection.learn import Learned, Restart
 
-LEAST = 1e-3  # nats: smaller differences are drawn here
-FAR = 1e4  # nats: larger ones are drawn there
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LEAST = 1e-3  # nats: smaller differences are drawn at this value
+FAR = 1e4  # nats: larger differences are drawn at this value
 
 
-def plot_history(learned: Any, ax: Any = None) -> Any:
-    """How far below the best of its level each evaluation of the objective was, in nats, on a logarithmic scale.
+def plot_history(learned: Learned | fits.Model, ax: Given = None) -> Axes:
+    """Plot how far each evaluation of the objective was below the best of its level, in nats, on a logarithmic scale.
 
-    A level is the number of rows the search looked at, a colour each; dotted lines are where a further start begins. The line
-    is the best so far.
+    A level is the number of rows used by the search, and has its own colour. The line is the best value so far; dotted lines
+    mark where each further start begins.
 
     Parameters
     ----------
     learned
-        What :func:`covary.learn` returned, or a fitted estimator.
+        The result of :func:`covary.learn`, or a fitted estimator.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
 
     Examples
     --------
@@ -68,18 +75,18 @@ def plot_history(learned: Any, ax: Any = None) -> Any:
     return ax
 
 
-def plot_restarts(learned: Any, ax: Any = None) -> Any:
-    """Where every start of the search began and ended: nats below the best end, on the coarsest level.
+def plot_restarts(learned: Learned | fits.Model, ax: Given = None) -> Axes:
+    """Plot how far the result of each start of the search is below the best one, in nats, on the coarsest level.
 
-    Ends at different heights are different explanations of the data, or starts that were given up because they were on their
-    way to a known end.
+    Results of different height are different explanations of the data, or starts that were stopped early because they were
+    converging to a known optimum.
 
     Parameters
     ----------
     learned
-        What :func:`covary.learn` returned, or a fitted estimator.
+        The result of :func:`covary.learn`, or a fitted estimator.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     """
     learned = _learned("plots.plot_restarts", learned)
     found = learned.restarts
@@ -89,7 +96,7 @@ def plot_restarts(learned: Any, ax: Any = None) -> Any:
     top = values[finite].max() if finite.any() else 0.0
     gap = np.clip(np.where(finite, top - values, FAR), 0.0, FAR)
     at = np.arange(len(found))
-    for y, x, start in zip(at, gap, found, strict=True):
+    for y, x, start in zip(at.tolist(), gap.tolist(), found, strict=True):
         joined = start.status.startswith("joined")
         colour = GREEN if x < 0.1 or joined else ORANGE
         ax.plot([0, x], [y, y], color=GREY, lw=0.8, zorder=1)
@@ -102,13 +109,13 @@ def plot_restarts(learned: Any, ax: Any = None) -> Any:
     ax.set_xlim(-0.15, far * 1.6)
     ax.set_yticks(at, _labels(found))
     ax.set_ylim(len(found) - 0.5, -0.5)
-    ax.set_xlabel("nats below the best end")
+    ax.set_xlabel("nats below the best result")
     bare(ax)
     return ax
 
 
-def _labels(found: Any) -> list[str]:
-    """Start 1, 2, ...; a rival model by what is new in its kernel."""
+def _labels(found: Sequence[Restart]) -> list[str]:
+    """Return the labels: start 1, 2, ..., or the kernels that a rival model adds."""
     first, out = _kernel_name(found[0].model), []
     for i, start in enumerate(found):
         name = _kernel_name(start.model)
@@ -118,16 +125,26 @@ def _labels(found: Any) -> list[str]:
     return out
 
 
-def _kernel_name(model: Any) -> str:
+def _kernel_name(model: Model) -> str:
     return " + ".join(term_names(terms(model.kernel))) if not isinstance(model.kernel, tuple) else ""
 
 
-def _learned(who: str, value: Any) -> Any:
-    found = getattr(value, "learned_", value)
+def _learned(who: str, value: Learned | fits.Model) -> Learned:
+    """Return the learning record of a fit."""
+    if isinstance(value, Learned):
+        found = value
+    elif fits.is_fitted(value):
+        fit = fits.of(value, who)
+        parts = fits.family_of(fit).processes(fit)
+        if not parts:
+            raise fail(who, f"the model is of the family {fit.family!r}", "give a Gaussian process")
+        if len(parts) > 1:
+            raise fail(who, "the model is a one-vs-rest classifier", "give one of its estimators_")
+        found = parts[0].learned
+    else:
+        raise fail(who, f"got {type(value).__name__}", "give the result of covary.learn, or a fitted estimator")
     if found is None:
         raise fail(who, "nothing was learned", "fit with free parameters")
-    if not hasattr(found, "history") or not hasattr(found, "restarts"):
-        raise fail(who, f"got {type(value).__name__}", "give what covary.learn returned, or a fitted estimator")
     if not found.history:
-        raise fail(who, "the history is empty", "fit again: models read from files do not keep it")
+        raise fail(who, "the history is empty", "fit again: models loaded from files do not include it")
     return found

@@ -1,24 +1,29 @@
-"""What a kernel says before any data are seen: samples, covariance against distance, spectrum, and its matrix."""
+"""Plots of a kernel before conditioning on data: samples, covariance against distance, spectrum, and covariance matrix."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from covary._checks import CovaryError, fail
+from covary._errors import Option
 from covary._words import counted
 from covary.data import Inputs, as_inputs
 from covary.kernels.base import AbstractKernel
 from covary.kernels.spectrum import spectral_density
 from covary.kernels.text import parse
 from covary.model import GP
+from covary.plots.source import Drawable, Source
 from covary.plots.style import (
     BLUE,
     COLOURS,
     DIVERGING,
     GREY,
     UNCERTAIN,
+    Given,
     bare,
     column_name,
     legend,
@@ -29,39 +34,42 @@ from covary.plots.style import (
 )
 from covary.posterior import sample_prior
 
-MOST_COLUMNS = 64  # looked through for the number of columns a kernel fits
-SIDE = 48  # points along either side of a map
-MOST_ROWS = 400  # rows of a matrix that are drawn
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_COLUMNS = 64  # maximum number of columns tried for a kernel
+SIDE = 48  # points along each side of a map
+MOST_ROWS = 400  # maximum number of rows of a matrix that are drawn
 
 
 def plot_prior(
-    prior: Any,
-    ax: Any = None,
+    prior: GP | AbstractKernel | str,
+    ax: Given = None,
     *,
     samples: int = 4,
     key: int = 0,
     over: tuple[float, float] | None = None,
     points: int = 300,
     columns: int | None = None,
-) -> Any:
-    """Functions drawn from a prior with the band that holds 95 % of them; one of them as a map for two columns.
+) -> Axes:
+    """Plot functions drawn from a prior, with the band that contains 95 % of them; for two columns, a map of one function.
 
     Parameters
     ----------
     prior
         A kernel, its text, or a :class:`covary.GP`.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     samples
         The number of functions.
     key
         Seed of the draws.
     over
-        The range of the input; by default from 0 to ten times the distance over which the correlation halves.
+        The range of the input; by default from 0 to ten times the distance at which the correlation falls to one half.
     points
         Points along a curve.
     columns
-        Input columns, one or two; by default the fewest the kernel fits.
+        Number of input columns, one or two; by default the smallest number the kernel accepts.
 
     Examples
     --------
@@ -76,7 +84,7 @@ def plot_prior(
     kernel = prior.kernels[0]
     columns = columns or fewest_columns(who, kernel)
     if columns > 2:
-        raise fail(who, f"the kernel has {columns} input columns", "draw kernels of one or two")
+        raise fail(who, f"the kernel has {columns} input columns", "plot kernels with one or two")
     low, high = reach(kernel, columns) if over is None else over
     if columns == 2:
         return _sampled_map(ax, prior, low, high, key)
@@ -96,15 +104,15 @@ def plot_prior(
 
 
 def plot_kernel(
-    kernel: Any,
-    ax: Any = None,
+    kernel: AbstractKernel | str,
+    ax: Given = None,
     *,
     over: float | tuple[float, float] | None = None,
-    at: Any = None,
+    at: ArrayLike | None = None,
     along: int = 0,
     columns: int | None = None,
-) -> Any:
-    """Covariance against distance, and the spectral density beside it where there is one in closed form.
+) -> Axes | np.ndarray:
+    """Plot covariance against distance and, if it is available in closed form, the spectral density next to it.
 
     A kernel that is not stationary is drawn as k(x, x') against x for some x'.
 
@@ -113,15 +121,15 @@ def plot_kernel(
     kernel
         A kernel, or its text.
     ax
-        One of two axes, the second for the spectrum; made if None.
+        One or two axes, the second for the spectrum; created if None.
     over
         The largest distance, or (low, high) for a kernel that is not stationary.
     at
-        The points x' of a kernel that is not stationary; three inside the range by default.
+        The points x' of a kernel that is not stationary; by default three inside the range.
     along
         The column along which points differ.
     columns
-        Input columns; by default the fewest the kernel fits.
+        Number of input columns; by default the smallest number the kernel accepts.
 
     Examples
     --------
@@ -135,7 +143,9 @@ def plot_kernel(
     kernel = _kernel(who, kernel)
     columns = columns or fewest_columns(who, kernel)
     if not 0 <= along < columns:
-        raise fail(who, f"along is {along} and the kernel has {counted(columns, 'column')}", "give one of them")
+        raise fail(
+            who, f"along is {along} and the kernel has {counted(columns, 'column')}", "give one of them", argument="along"
+        )
     stationary = kernel.traits.stationary
     low, high = reach(kernel, columns, along)
     if over is not None:
@@ -143,7 +153,7 @@ def plot_kernel(
     spectrum = stationary and _has_spectrum(kernel, columns)
     wanted = spectrum if ax is None else np.size(np.asarray(ax, dtype=object)) > 1
     if wanted and not spectrum:
-        raise fail(who, f"{kernel!r} has no spectral density in closed form", "give one of axes")
+        raise fail(who, f"{kernel!r} has no spectral density in closed form", "give a single axes")
     axes = several(who, ax, 2 if wanted else 1, panel=(4.0, 2.9))
     x = np.linspace(0.0 if stationary else low, high, 400)
     places = [0.0] if stationary else np.atleast_1d(at) if at is not None else low + (high - low) * np.array([0.25, 0.5, 0.75])
@@ -158,26 +168,26 @@ def plot_kernel(
     bare(axes[0])
     if wanted:
         plot_spectrum(kernel, axes[1], along=along, columns=columns)
-    return axes if ax is None and wanted else axes[0] if ax is None else ax
+    return axes if ax is None and wanted else axes[0] if ax is None else ax  # type: ignore[return-value]
 
 
 def plot_spectrum(
-    kernel: Any, ax: Any = None, *, highest: float | None = None, along: int = 0, columns: int | None = None
-) -> Any:
-    """The spectral density of a stationary kernel against frequency, in cycles per unit of input.
+    kernel: AbstractKernel | str, ax: Given = None, *, highest: float | None = None, along: int = 0, columns: int | None = None
+) -> Axes:
+    """Plot the spectral density of a stationary kernel against frequency, in cycles per unit of input.
 
     Parameters
     ----------
     kernel
-        A kernel that :func:`covary.kernels.spectral_density` knows, or its text.
+        A kernel that :func:`covary.kernels.spectral_density` supports, or its text.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     highest
-        The highest frequency; by default where the density has fallen to a thousandth.
+        The highest frequency; by default where the density has fallen to a thousandth of its maximum.
     along
         The column whose frequency varies; those of the others are zero.
     columns
-        Input columns; by default the fewest the kernel fits.
+        Number of input columns; by default the smallest number the kernel accepts.
     """
     who = "plots.plot_spectrum"
     kernel = _kernel(who, kernel)
@@ -204,22 +214,29 @@ def plot_spectrum(
 
 
 @names_shown
-def plot_gram(model: Any, X: Any = None, ax: Any = None, *, sort: int | None = None, names: Any = None) -> Any:
-    """The covariance matrix of a kernel at the rows of X as a heat map, or that of a posterior.
+def plot_gram(
+    model: Drawable | AbstractKernel | str,
+    X: ArrayLike | Inputs | None = None,
+    ax: Given = None,
+    *,
+    sort: int | None = None,
+    names: Sequence[str] | None = None,
+) -> Axes:
+    """Plot the covariance matrix of a kernel or a posterior at the rows of X as a heat map.
 
-    Blocks are groups of rows that are alike, a bright diagonal on dark ground is a kernel that sees nothing in common.
+    Blocks are groups of similar rows; a bright diagonal on a dark background means that the rows are nearly independent.
 
     Parameters
     ----------
     model
-        A kernel or its text, with X; or a posterior or a fitted estimator, of which the covariance between the rows (of its
-        own data without X) after the data is shown.
+        A kernel or its text, with X; or a posterior or a fitted estimator, for the covariance between rows given the data
+        (by default at the rows of the data).
     X
-        Rows (n, d); of more than 400 every so-manieth is drawn.
+        Rows (n, d); at most 400 are drawn, equally spaced in order.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     sort
-        The column by which rows are sorted; with one column that one.
+        The column by which rows are sorted; a single column is always used.
     names
         Names of the columns.
 
@@ -233,26 +250,33 @@ def plot_gram(model: Any, X: Any = None, ax: Any = None, *, sort: int | None = N
     >>> plt.close()
     """
     who = "plots.plot_gram"
-    post = getattr(model, "posterior_", model)
-    kernel = None if hasattr(post, "solved") else _kernel(who, model)
-    if X is None and kernel is not None:
-        raise fail(who, "there is no X", "give rows, or a posterior with its own")
-    inputs = post.data.X if X is None else as_inputs(X, who)
+    kernel = _kernel(who, model) if isinstance(model, AbstractKernel | str) else None
+    post = None if isinstance(model, AbstractKernel | str) else Source.of(who, model).first
+    if X is None and post is None:
+        raise fail(who, "X is missing", "give rows, or a posterior with its own")
+    inputs = post.data.X if X is None and post is not None else as_inputs(X, who)  # type: ignore[arg-type]
     if sort is None and inputs.columns == 1:
         sort = 0
     if sort is not None and not 0 <= sort < inputs.columns:
-        raise fail(who, f"sort is {sort} and X has {counted(inputs.columns, 'column')}", "give the number of a column")
+        raise fail(
+            who,
+            f"sort is {sort} and " + Option("X") + f" has {counted(inputs.columns, 'column')}",
+            "give the number of a column",
+            argument="sort",
+        )
     order = np.arange(inputs.rows) if sort is None else np.argsort(np.asarray(inputs.x)[:, sort], kind="stable")
     order = order[:: max(1, -(-len(order) // MOST_ROWS))]
     rows = inputs.take(order)
-    K = np.asarray(post.covariance(rows) if kernel is None else kernel.gram(rows))
+    K = np.asarray(kernel.gram(rows) if kernel is not None else post.covariance(rows))  # type: ignore[union-attr]
     least, most = float(K.min()), float(K.max())
     mixed = least < -0.05 * most
-    options = {"cmap": DIVERGING, "vmin": -max(most, -least), "vmax": max(most, -least)} if mixed else {"cmap": UNCERTAIN}
+    end = max(most, -least) if mixed else None
     ax = one(ax, (4.8, 4.0))
-    drawn = ax.imshow(K, interpolation="nearest", **options)
+    drawn = ax.imshow(
+        K, interpolation="nearest", cmap=DIVERGING if mixed else UNCERTAIN, vmin=None if end is None else -end, vmax=end
+    )
     bar = ax.figure.colorbar(drawn, ax=ax)
-    bar.outline.set_visible(False)
+    bar.outline.set_visible(False)  # type: ignore[operator]
     text = "rows" if sort is None else f"rows, by {column_name(names, sort)}"
     ax.set_xlabel(text)
     ax.set_ylabel(text)
@@ -264,18 +288,18 @@ def plot_gram(model: Any, X: Any = None, ax: Any = None, *, sort: int | None = N
 
 
 def fewest_columns(who: str, kernel: AbstractKernel) -> int:
-    """The fewest input columns a kernel fits."""
+    """Return the smallest number of input columns a kernel accepts."""
     for columns in range(1, MOST_COLUMNS + 1):
         try:
             kernel.check(Inputs(np.zeros((1, columns))))
         except CovaryError:
             continue
         return columns
-    raise fail(who, f"{kernel!r} fits no number of columns up to {MOST_COLUMNS}", "give columns")
+    raise fail(who, f"{kernel!r} accepts no number of columns up to {MOST_COLUMNS}", "give columns")
 
 
 def reach(kernel: AbstractKernel, columns: int = 1, along: int = 0) -> tuple[float, float]:
-    """A range that shows a kernel: 0 to ten times the distance over which the correlation halves; 0 to 5 if none does."""
+    """Return a range for plots: 0 to ten times the distance at which the correlation is one half; 0 to 5 if there is none."""
     if not kernel.traits.stationary:
         return 0.0, 5.0
     r = np.geomspace(1e-6, 1e6, 1200)
@@ -284,7 +308,7 @@ def reach(kernel: AbstractKernel, columns: int = 1, along: int = 0) -> tuple[flo
     return 0.0, float(10 * r[half[0]]) if len(half) else 5.0
 
 
-def _kernel(who: str, value: Any) -> AbstractKernel:
+def _kernel(who: str, value: AbstractKernel | str) -> AbstractKernel:
     value = parse(value) if isinstance(value, str) else value
     if not isinstance(value, AbstractKernel):
         raise fail(who, f"got {type(value).__name__}", "give a kernel from covary.kernels, or its text")
@@ -305,7 +329,7 @@ def _has_spectrum(kernel: AbstractKernel, columns: int) -> bool:
     return True
 
 
-def _sampled_map(ax: Any, prior: Any, low: float, high: float, key: int) -> Any:
+def _sampled_map(ax: Given, prior: GP, low: float, high: float, key: int) -> Axes:
     u = np.linspace(low, high, SIDE)
     grid = np.stack(np.meshgrid(u, u), axis=-1).reshape(-1, 2)
     f = sample_prior(prior, grid, 1, key=key)[0].reshape(SIDE, SIDE)

@@ -1,51 +1,63 @@
-"""Predictions against truth, and what is left over: both from leave-one-out predictions or from arrays."""
+"""Predicted against observed values, and residuals: both from leave-one-out predictions or from arrays."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
 from covary._checks import as_numbers, check_finite, check_positive, fail
+from covary._errors import Option
 from covary._words import counted
 from covary.plots.held_out import HALF, left_out
-from covary.plots.style import BLUE, GREY, ORANGE, RASTER, bare, dot_size, ink, legend, names_shown, one, thinned, title
+from covary.plots.source import Drawable
+from covary.plots.style import BLUE, GREY, ORANGE, RASTER, Given, bare, dot_size, ink, legend, names_shown, one, thinned, title
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 FEWEST = 12  # rows for each point of a running mean
-KINDS = 30  # whole numbers of at most so many kinds are drawn apart
+KINDS = 30  # integers with at most this many distinct values are jittered
 
 
 @names_shown
 def plot_predicted(
-    model: Any, mean: Any = None, std: Any = None, ax: Any = None, *, name: str = "y", interval: Any = None
-) -> Any:
-    """Predicted against observed values, with 95 % error bars; those that miss the truth are orange.
+    model: Drawable | ArrayLike,
+    mean: ArrayLike | None = None,
+    std: ArrayLike | None = None,
+    ax: Given = None,
+    *,
+    name: str = "y",
+    interval: tuple[ArrayLike, ArrayLike] | None = None,
+) -> Axes:
+    """Plot predicted against observed values, with 95 % error bars; those that miss the observation are orange.
 
     Parameters
     ----------
     model
-        A fitted regressor or a posterior, of which the leave-one-out predictions are shown; or the observations y (n,).
+        A fitted regressor or a posterior, whose leave-one-out predictions are shown; or the observations y (n,).
     mean, std
-        With y: what was predicted, and the standard deviation of a new observation; without ``std`` there are no error bars.
+        With y: the predictions, and the standard deviation of a new observation; without ``std`` there are no error bars.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     name
-        What is predicted.
+        The name of the predicted quantity.
     interval
-        With y: the ends of the 95 % intervals, a pair of (n,), where they are not 1.96 standard deviations wide.
+        With y: the ends of the 95 % intervals, a pair of (n,), if they are not mean ± 1.96 std.
 
     Examples
     --------
     >>> import matplotlib.pyplot as plt
     >>> ax = plot_predicted([0.0, 1.0, 2.0], [0.1, 0.9, 3.0], [0.2, 0.2, 0.2])
     >>> ax.get_title("left")
-    'R² 0.490, 95 % intervals hold 66.7 %'
+    'R² 0.490, 95 % intervals contain 66.7 %'
     >>> plt.close()
     """
     who, ends = "plots.plot_predicted", None
     if mean is None:
-        found = left_out(model)
+        found = left_out(model)  # type: ignore[arg-type]
         y, mean, ends, how = found.y, found.mean, (found.low, found.high), ", leave-one-out"
     else:
         (y, mean, std), how = _arrays(who, model, mean, std), ""
@@ -56,7 +68,7 @@ def plot_predicted(
     at = _apart(y)
     miss = np.zeros(len(y), bool) if ends is None else (y < ends[0]) | (y > ends[1])
     shown = thinned(len(y))
-    for what, colour, mark, label in ((~miss, BLUE, "o", "95 % interval holds y"), (miss, ORANGE, "D", "it does not")):
+    for what, colour, mark, label in ((~miss, BLUE, "o", "95 % interval contains y"), (miss, ORANGE, "D", "it does not")):
         rows = shown[what[shown]]
         if not len(rows):
             continue
@@ -71,7 +83,7 @@ def plot_predicted(
     ax.set_ylabel(f"{name}, predicted{how}")
     total = ((y - y.mean()) ** 2).sum()
     said = [f"R² {r_squared(1 - ((y - mean) ** 2).sum() / total)}"] if total > 0 else []
-    said += [] if ends is None else [f"95 % intervals hold {100 * (1 - miss.mean()):.1f} %"]
+    said += [] if ends is None else [f"95 % intervals contain {100 * (1 - miss.mean()):.1f} %"]
     title(ax, ", ".join(said))
     ax.set_title(ax.get_title("left"), fontsize=9.5, loc="left", pad=22 if ends is not None else None)
     size = (18 / dot_size(len(y))) ** 0.5
@@ -90,7 +102,7 @@ def plot_predicted(
 
 
 def _apart(y: np.ndarray) -> np.ndarray:
-    """Where rows are drawn: whole numbers of a few kinds a little to either side, so that they do not hide each other."""
+    """Return the positions of rows: integers with few distinct values are jittered, so that they do not hide each other."""
     kinds = np.unique(y)
     if len(kinds) > KINDS or not (kinds == np.round(kinds)).all():
         return y
@@ -98,7 +110,7 @@ def _apart(y: np.ndarray) -> np.ndarray:
 
 
 def r_squared(value: float) -> str:
-    """Three decimals, more where the rest would vanish.
+    """Format R² with three decimals, and with more if it would otherwise round to 1.
 
     Examples
     --------
@@ -112,33 +124,33 @@ def r_squared(value: float) -> str:
 
 @names_shown
 def plot_residuals(
-    model: Any,
-    mean: Any = None,
-    std: Any = None,
-    ax: Any = None,
+    model: Drawable | ArrayLike,
+    mean: ArrayLike | None = None,
+    std: ArrayLike | None = None,
+    ax: Given = None,
     *,
-    against: Any = None,
+    against: ArrayLike | None = None,
     name: str = "predicted",
     running: bool = True,
-) -> Any:
-    """Standardised residuals, (y − mean)/std, against the predictions or anything else, with their running mean.
+) -> Axes:
+    """Plot standardised residuals, (y − mean)/std, against the predictions or other values, with their running mean.
 
-    Scattered between the dashed lines (95 % of them) and level, if the model is right. A running mean that leaves its error
-    bars shows a trend the model has missed; a spread that grows shows noise that does. Where noise is not Gaussian they are
-    the normal quantiles of the PIT.
+    If the model is right, 95 % of them lie between the dashed lines, without a trend. A running mean whose error bars exclude
+    zero indicates a trend that the model misses; a growing spread indicates growing noise. For noise that is not Gaussian,
+    the normal quantiles of the PIT are shown.
 
     Parameters
     ----------
     model
-        A fitted regressor or a posterior, of which the leave-one-out residuals are shown; or the observations y (n,).
+        A fitted regressor or a posterior, whose leave-one-out residuals are shown; or the observations y (n,).
     mean, std
-        With y: what was predicted, and the standard deviation of a new observation.
+        With y: the predictions, and the standard deviation of a new observation.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     against
-        Numbers (n,) for the horizontal axis: a column of X, a time, the number of the row; the predictions by default.
+        Values (n,) for the horizontal axis: a column of X, a time, the row number; by default the predictions.
     name
-        What they are called.
+        The label of the horizontal axis.
     running
         Whether to draw the running mean.
 
@@ -152,19 +164,23 @@ def plot_residuals(
     """
     who = "plots.plot_residuals"
     if mean is None:
-        found = left_out(model)
+        found = left_out(model)  # type: ignore[arg-type]
         middle = found.pit if found.pit.ndim == 1 else found.pit.mean(1)
         centre, z = found.mean, ndtri(np.clip(middle, 1e-15, 1 - 1e-15))
         exact = (found.y - found.mean) / found.std
-        z = np.where(np.abs(z) > 7, exact, z) if found.pit.ndim == 1 else z  # far out the PIT has no digits left
+        z = (
+            np.where(np.abs(z) > 7, exact, z) if found.pit.ndim == 1 else z
+        )  # in the far tails the PIT has no significant digits
     else:
         y, centre, std = _arrays(who, model, mean, std)
         if std is None:
-            raise fail(who, "there is no std", "give the standard deviation of each prediction")
+            raise fail(who, "std is missing", "give the standard deviation of each prediction")
         z = (y - centre) / std
     at = centre if against is None else as_numbers(who, "against", against).astype(np.float64)
     if at.shape != z.shape:
-        raise fail(who, f"against has shape {at.shape} for {counted(len(z), 'row')}", "give one number per row")
+        raise fail(
+            who, f"against has shape {at.shape} for {counted(len(z), 'row')}", "give one number per row", argument="against"
+        )
     ax = one(ax, (5.6, 3.6))
     shown = thinned(len(z))
     colours = np.where(np.abs(z[shown]) > HALF, ORANGE, BLUE)
@@ -188,11 +204,13 @@ def plot_residuals(
     return ax
 
 
-def _arrays(who: str, y: Any, mean: Any, std: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Observations, predictions and their errors, checked."""
-    y, mean = (as_numbers(who, label, v).astype(np.float64) for label, v in (("y", y), ("mean", mean)))
+def _arrays(
+    who: str, y: Drawable | ArrayLike, mean: ArrayLike, std: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return observations, predictions and standard deviations as arrays, after checking them."""
+    y, mean = (as_numbers(who, label, v).astype(np.float64) for label, v in (("y", y), ("mean", mean)))  # type: ignore[arg-type]
     if y.ndim != 1 or mean.shape != y.shape or not len(y):
-        raise fail(who, f"y has shape {y.shape} and mean {mean.shape}", "give one number per row in both")
+        raise fail(who, Option("y") + f" has shape {y.shape} and mean {mean.shape}", "give one number per row in both")
     for label, array in (("y", y), ("mean", mean)):
         check_finite(who, label, array)
     if std is not None:

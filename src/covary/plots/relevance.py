@@ -1,51 +1,47 @@
-r"""How much each input column matters, under any kernel: Sobol's total index of the function, with its uncertainty.
+r"""Relevance of each input column under any kernel: Sobol's total index of the function, with its uncertainty.
 
-For a function f and rows x_i of the data, shuffle column j among the rows, several times, to get x_i^{(r)}. Then
+For a function f and rows x_i of the data, shuffle column j among the rows several times to obtain x_i^{(r)}. Then
 
 .. math:: S_j = \frac{\frac1m\sum_i \mathrm{var}_r f(x_i^{(r)})}{\mathrm{var}_i f(x_i)}
 
-with the row itself among the r (Jansen 1999, who shuffles once) is the share of the variance of f that involves column j: 0 if
-f does not depend on it, 1 if it depends on nothing else. Columns that act together are each given what they share, so the
-shares may add to more than one. Being a function of f, S_j has a posterior: it is evaluated for joint draws of f.
+with the row itself among the r (Jansen 1999 shuffles once) is the share of the variance of f that involves column j: 0 if
+f does not depend on it, 1 if it depends on nothing else. The contribution of an interaction counts for each of its columns, so
+the shares may add up to more than one. As a function of f, S_j has a posterior: it is evaluated for joint draws of f.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from covary import fits
 from covary._checks import CovaryError, fail
 from covary._words import counted
+from covary.data import Inputs
+from covary.fits import Relevance as Relevance
+from covary.gram.base import HasInducing
 from covary.gram.dense import DenseBound
 from covary.likelihoods.softmax import Softmax
 from covary.parameters import parameters
-from covary.plots.columns import names_of
-from covary.plots.style import BLUE, bare, ink, names_shown, one, posteriors
-from covary.posterior import square_root
+from covary.plots.source import Drawable, Source
+from covary.plots.style import BLUE, Given, bare, ink, names_shown, one
+from covary.posterior import AbstractPosterior, Posterior, square_root
 
-WORK = 2e10  # products spent on joint draws: columns × n² × rows
-EVALUATIONS, LOOKED = 3e8, 1000  # numbers compared for the posterior mean: columns × n × d × rows; the most rows
-SHUFFLES, JOINT = 8, 400  # the most of one column, and the most rows drawn jointly beside their own
-BATCH = 4000  # rows predicted in one go
-MOST_COLUMNS = 60  # of more, those with the shortest length-scales are looked at
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-
-class Relevance(NamedTuple):
-    """Columns from the most relevant to the least: names, shares, and what is to be taken off and added for 95 %, (2, d).
-
-    ``errors`` is None where the posterior has no joint draws, or only slow ones (several latent functions, neighbours): then
-    the shares are those of the posterior mean. A report and the command show these numbers.
-    """
-
-    names: list[str]
-    values: np.ndarray
-    errors: np.ndarray | None
+WORK = 2e10  # multiplications for joint draws: columns × n² × rows
+EVALUATIONS, LOOKED = 3e8, 1000  # operations for the posterior mean: columns × n × d × rows; maximum number of rows
+SHUFFLES, JOINT = 8, 400  # maximum number of shuffles of one column, and of shuffled rows drawn jointly
+BATCH = 4000  # rows predicted per call
+MOST_COLUMNS = 60  # of more columns, those with the shortest length-scales are examined
 
 
 def relevance(
-    model: Any,
+    model: Drawable,
     names: Sequence[str] | None = None,
     *,
     rows: int | None = None,
@@ -53,21 +49,21 @@ def relevance(
     most: int = 30,
     key: int = 0,
 ) -> Relevance:
-    """The share of the function's variation that involves each column: posterior median and 95 % interval.
+    """Estimate the share of the function's variation that involves each column: posterior median and 95 % interval.
 
     Parameters
     ----------
     model
         A fitted estimator or a posterior.
     names
-        Names of the input columns; those seen in ``fit`` by default.
+        Names of the input columns; by default those seen in ``fit``.
     rows
-        The most rows of the data that draws are looked at; fewer of large problems. By default 200, of more than 15 columns
-        100. The posterior mean, which is cheaper, is looked at in up to 1,000.
+        The maximum number of rows at which draws are evaluated; fewer for large problems. By default 200, or 100 with more
+        than 15 columns. The posterior mean, which is cheaper, is evaluated at up to 1,000 rows.
     draws
-        Draws of the function: by default 100, of more than 5,000 rows 50.
+        Number of draws of the function: by default 100, or 50 with more than 5,000 rows.
     most
-        Of more columns, those are told along which the posterior mean moves most.
+        The maximum number of columns in the result: those along which the posterior mean varies most.
     key
         Seed of rows, shuffles and draws.
 
@@ -81,28 +77,33 @@ def relevance(
     >>> found.names, bool(found.values[0] > 0.9 > 0.1 > found.values[1])
     (['x0', 'x1'], True)
     """
-    parts = posteriors("plots.relevance", model)
-    inputs = parts[0].data.X
-    labels = names_of(model, inputs.columns, names)
-    if inputs.columns == 1:  # all there is
+    source = Source.of("plots.relevance", model)
+    parts, labels, inputs = source.posteriors, source.names(names), source.inputs
+    if source.fit is not None and not parts:
+        own = fits.family_of(source.fit).relevance(source.fit)
+        if own is not None:
+            return own
+    if inputs.columns == 1:  # the only column explains everything
         return Relevance(labels, np.ones(1), np.zeros((2, 1)))
     rows = (200 if inputs.columns <= 15 else 100) if rows is None else rows
     draws = (100 if inputs.rows <= 5000 else 50) if draws is None else draws
     rng = np.random.default_rng(key)
     likely = _likely(parts, inputs)
     cheap = int(np.clip(EVALUATIONS / (2 * len(likely) * inputs.columns * inputs.rows), rows, max(rows, LOOKED)))
-    shares = _of_means(model, parts, _rows_of(inputs, cheap, rng), rng, likely)
+    shares = _of_means(source, _rows_of(inputs, cheap, rng), rng, likely)
     chosen = np.argsort(-shares, kind="stable")[: min(most, len(likely))]
     values, errors = shares[chosen], None
     one_function = len(parts) == 1 and parts[0].model.likelihood.latents == 1
-    if one_function and values.any() and quick_joint(parts[0]):  # a few dozen rows would not do
-        width = parts[0].bound.width
+    if (
+        one_function and values.any() and quick_joint(parts[0])
+    ):  # otherwise only a few dozen rows would be affordable, which is too few
+        width = parts[0].width
         few = int(np.clip(0.5 * WORK / (len(chosen) * max(width, 100) ** 2), 40, rows))
         try:
             found = _of_draws(parts[0], _rows_of(inputs, few, rng), chosen, draws, rng)
         except (CovaryError, np.linalg.LinAlgError):  # a gram without joint covariances
             found = None
-        if found is not None:  # how far draws are from the mean, of some rows, beside the mean of many
+        if found is not None:  # deviations of draws from the mean at few rows, added to the mean at many
             low, values, high = np.quantile(np.clip(values + found, 0.0, 1.0), [0.025, 0.5, 0.975], axis=0)
             errors = np.stack([values - low, high - values])
     order = np.argsort(-values, kind="stable")
@@ -112,9 +113,15 @@ def relevance(
 
 @names_shown
 def plot_relevance(
-    names: Any, values: Any = None, errors: Any = None, ax: Any = None, *, most: int = 20, **options: Any
-) -> Any:
-    """The relevance of every column as bars, with 95 % error bars: how much of the function's variation involves it.
+    names: Drawable | Sequence[str],
+    values: ArrayLike | None = None,
+    errors: ArrayLike | None = None,
+    ax: Given = None,
+    *,
+    most: int = 20,
+    **options: Sequence[str] | int,
+) -> Axes:
+    """Plot the relevance of every column, its share of the function's variation, as bars with 95 % error bars.
 
     Parameters
     ----------
@@ -123,11 +130,11 @@ def plot_relevance(
     values
         With names: the relevance of each, from 0 to 1.
     errors
-        What to take off and to add, (2, d), one number for both, (d,), or None.
+        The lengths of the error bars below and above, (2, d), or of both, (d,); or None.
     ax
-        The axes to draw on, made if None.
+        The axes to draw on, created if None.
     most
-        The most columns to draw.
+        The maximum number of columns to draw.
     **options
         As in :func:`relevance`.
 
@@ -142,7 +149,8 @@ def plot_relevance(
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     if values is None:
-        names, values, errors = relevance(names, **options)
+        names, values, errors = relevance(names, **options)  # type: ignore[arg-type]
+    names = list(names)  # type: ignore[arg-type]
     values = np.asarray(values, np.float64)
     if values.shape != (len(names),):
         raise fail(
@@ -178,28 +186,30 @@ def plot_relevance(
 # parts ----------------------------------------------------------------------------------------------------------
 
 
-def quick_joint(post: Any) -> bool:
-    """Whether joint covariances are matrix products; neighbours and state-space models build them row by row."""
-    return isinstance(post.bound, DenseBound) or hasattr(post.bound, "inducing_posterior")
+def quick_joint(post: AbstractPosterior) -> bool:
+    """Return whether joint covariances are matrix products; neighbour and state-space models build them row by row."""
+    if not isinstance(post, Posterior):
+        return False
+    return isinstance(post.bound, DenseBound | HasInducing)
 
 
-def _rows_of(inputs: Any, count: int, rng: np.random.Generator) -> Any:
+def _rows_of(inputs: Inputs, count: int, rng: np.random.Generator) -> Inputs:
     if inputs.rows <= count:
         return inputs
     return inputs.take(np.sort(rng.choice(inputs.rows, count, replace=False)))
 
 
-def _shuffled(inputs: Any, column: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """The rows with one column shuffled, so many times: (count × rows, d)."""
+def _shuffled(inputs: Inputs, column: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the rows with one column shuffled, ``count`` times: (count × rows, d)."""
     x = np.tile(np.asarray(inputs.x, np.float64), (count, 1))
     x[:, column] = np.concatenate([rng.permutation(inputs.x[:, column]) for _ in range(count)])
     return x
 
 
 def _index(values: np.ndarray, together: bool = False) -> np.ndarray:
-    """The share of values (..., 1 + shuffles, m, k), the rows themselves first: one for every leading entry.
+    """Return the index from values (..., 1 + shuffles, m, k), the unshuffled rows first: one for every leading entry.
 
-    Averaged over the k outputs, or of all of them together.
+    It is averaged over the k outputs, or computed for all of them together.
     """
     change, whole = values.var(-3, ddof=1).mean(-2), values[..., 0, :, :].var(-2)
     if together:  # a rare class counts for less
@@ -208,8 +218,8 @@ def _index(values: np.ndarray, together: bool = False) -> np.ndarray:
     return np.clip(share.mean(-1), 0.0, 1.0)
 
 
-def _likely(parts: list[Any], inputs: Any) -> np.ndarray:
-    """The columns worth a look: all of a few; of many those of the largest spread over length-scale."""
+def _likely(parts: Sequence[AbstractPosterior], inputs: Inputs) -> np.ndarray:
+    """Return the columns to examine: all if there are few, else those with the largest ratio of spread to length-scale."""
     if inputs.columns <= MOST_COLUMNS:
         return np.arange(inputs.columns)
     x, size = np.asarray(inputs.x, np.float64), np.zeros(inputs.columns)
@@ -220,42 +230,50 @@ def _likely(parts: list[Any], inputs: Any) -> np.ndarray:
     return np.sort(np.argsort(-size, kind="stable")[:MOST_COLUMNS])
 
 
-def _of_means(
-    model: Any, parts: list[Any], inputs: Any, rng: np.random.Generator, columns: np.ndarray | None = None
-) -> np.ndarray:
-    """The index of the posterior mean, (d,): of some columns, 0 elsewhere."""
+def _of_means(source: Source, inputs: Inputs, rng: np.random.Generator, columns: np.ndarray | None = None) -> np.ndarray:
+    """Return the index of the posterior mean, (d,), for the given columns, and 0 for the others."""
     m, d = inputs.x.shape
     columns = np.arange(d) if columns is None else columns
-    rows = EVALUATIONS / (len(columns) * d * parts[0].data.rows)
+    rows = EVALUATIONS / (len(columns) * d * source.inputs.rows)
     count = int(np.clip(rows // m, 1, SHUFFLES))
-    base, out = _means(model, parts, inputs), np.zeros(d)
+    base, out = _means(source, inputs), np.zeros(d)
     together = max(1, BATCH // (m * count))
     for start in range(0, len(columns), together):
         part = columns[start : start + together]
         x = np.concatenate([_shuffled(inputs, j, count, rng) for j in part])
         many = inputs.take(np.tile(np.arange(m), len(part) * count)).with_x(x)
-        moved = _means(model, parts, many).reshape(len(part), count, m, -1)
+        moved = _means(source, many).reshape(len(part), count, m, -1)
         values = np.concatenate([np.broadcast_to(base, (len(part), 1, *base.shape)), moved], axis=1)
-        out[part] = _index(values, isinstance(parts[0].model.likelihood, Softmax))
+        out[part] = _index(values, _joint_classes(source))
     return np.where(np.ptp(inputs.x, axis=0) == 0, 0.0, out)  # nothing to shuffle
 
 
-def _means(model: Any, parts: list[Any], inputs: Any) -> np.ndarray:
-    """What is looked at, (m, k): the latent mean; of three classes and more, their probabilities at the latent mean."""
+def _joint_classes(source: Source) -> bool:
+    """Return whether the outputs are class probabilities that one model predicts jointly."""
+    return isinstance(source.model.likelihood, Softmax) if source.posteriors else source.of_classes
+
+
+def _means(source: Source, inputs: Inputs) -> np.ndarray:
+    """Return the outputs (m, k) whose variation is measured: the latent mean; for three or more classes, their probabilities
+    at the latent mean; for a family without latent functions, its predictions."""
     from scipy.special import softmax
 
+    parts = source.posteriors
+    if not parts:
+        return source.predicted(np.asarray(inputs.x, np.float64))
+    first = parts[0]
     if len(parts) > 1:
         each = np.stack([p.model.likelihood.moments(np.asarray(p.mean(inputs))).mean for p in parts], axis=1)
         return each / np.maximum(each.sum(1, keepdims=True), np.finfo(float).tiny)
-    mean = np.asarray(parts[0].mean(inputs), np.float64).reshape(inputs.rows, -1)
-    likelihood = parts[0].model.likelihood
+    mean = np.asarray(first.mean(inputs), np.float64).reshape(inputs.rows, -1)
+    likelihood = first.model.likelihood
     if isinstance(likelihood, Softmax):
         return softmax(mean, axis=1)
-    return mean if likelihood.latents == 1 else mean[:, :1]  # of noise that varies, the function
+    return mean if likelihood.latents == 1 else mean[:, :1]  # with varying noise, the function only
 
 
-def _of_draws(post: Any, inputs: Any, columns: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
-    """The index of joint draws less that of the mean at the same rows, (draws, len(columns))."""
+def _of_draws(post: AbstractPosterior, inputs: Inputs, columns: np.ndarray, draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the index of joint draws minus that of the mean at the same rows, (draws, len(columns))."""
     m = inputs.rows
     count = int(np.clip(JOINT // m, 1, SHUFFLES))
     every = inputs.take(np.tile(np.arange(m), 1 + count))

@@ -1,19 +1,25 @@
-"""What all pictures share: colours that everyone can tell apart, axes, names of columns, and pictures for a page."""
+"""Shared parts of all plots: colours that are safe for colour-blind readers, axes, column names, and SVG output."""
 
 from __future__ import annotations
 
 import functools
 import io
 import re
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypedDict, TypeVar
 
 import numpy as np
 
 from covary._checks import fail
+from covary.fits.literally import literally as literally
 
-# Any two are at least 20 apart in CIE-Lab (nine just noticeable differences), also to readers who see no red or no green; so
-# are all of them from a white page and from a dark one. Searched for from Okabe and Ito's blue and orange.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Any two differ by at least 20 in CIE-Lab (nine just noticeable differences), also for readers with red or green blindness,
+# and so does each from a white and from a dark page. Found by a search that started from Okabe and Ito's blue and orange.
 BLUE, ORANGE, GREEN, PINK, GOLD, VIOLET, WINE, SKY = COLOURS = (
     *("#0072B2", "#D55E00", "#1FA460", "#A8527C"),
     *("#F2A100", "#4431B5", "#921429", "#4CC2E0"),
@@ -23,19 +29,22 @@ ON_DARK = dict(
 )
 DASHES = ("-", (0, (5, 1.6)), (0, (6, 1.5, 1.2, 1.5)), (0, (1.3, 1.3)))
 MARKS = "o^sDvPX<>p*"
-INK, GREY = "#222222", "#8A8A8A"  # grey: seen on white and on black
-SEQUENTIAL, UNCERTAIN, DIVERGING = "viridis", "cividis", "PuOr"  # of means, of spreads, of what has a middle
+INK, GREY = "#222222", "#8A8A8A"  # the grey is visible on white and on black
+SEQUENTIAL, UNCERTAIN, DIVERGING = "viridis", "cividis", "PuOr"  # for means, for spreads, for signed values
 PANEL = (3.2, 2.3)  # inches
-MOST = 4000  # points drawn; more are thinned, and the picture says so
-RASTER = 1500  # points beyond which they are pixels in a vector picture
-CURRENT = "#1b1c1d"  # the ink that :func:`svg` hands over to the page
-FORMULA = re.compile(r"\$[^$]*[\\^_][^$]*\$")  # what lies between two dollar signs, if it may be one
+MOST = 4000  # maximum number of points drawn; more are thinned
+RASTER = 1500  # points beyond which they are rasterised in vector graphics
+CURRENT = "#1b1c1d"  # the colour that :func:`svg` replaces by the text colour of the page
 
-Draws = TypeVar("Draws", bound=Callable[..., Any])
+Arguments = ParamSpec("Arguments")
+Drawn = TypeVar("Drawn")
+Given: TypeAlias = "Axes | Sequence[Axes] | np.ndarray | None"
+"""Axes to draw on: one, several, or None to create them."""
+Option = str | float | bool | None | tuple[float, float]  # an option of a matplotlib function
 
 
 def ink() -> str:
-    """The colour of text and points: matplotlib's own colour of text, so that :func:`theme` governs it."""
+    """Return the colour of text and points: matplotlib's text colour, which :func:`theme` sets."""
     import matplotlib as mpl
     from matplotlib.colors import to_hex
 
@@ -43,8 +52,8 @@ def ink() -> str:
     return INK if found == "#000000" else found
 
 
-def theme(ink: str = "#6F6F6F", size: float = 9.0) -> Any:
-    """A context in which pictures have no background, and text and axes one colour that suits a light page and a dark one.
+def theme(ink: str = "#6F6F6F", size: float = 9.0) -> AbstractContextManager[None]:
+    """Return a context in which plots have no background, and one colour for text and axes that suits light and dark pages.
 
     Parameters
     ----------
@@ -73,24 +82,24 @@ def theme(ink: str = "#6F6F6F", size: float = 9.0) -> Any:
         "ytick.color",
     )
     clear: tuple[str, ...] = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
-    values: dict[Any, Any] = {}
+    values: dict[str, str | float] = {}
     for names, value in ((named, ink), (clear, "none")):
         values |= dict.fromkeys(names, value)
     values |= {"font.size": size, "axes.titlesize": size + 1, "axes.labelsize": size, "legend.fontsize": size - 0.5}
-    return mpl.rc_context(values)
+    return mpl.rc_context(values)  # type: ignore[arg-type]
 
 
-def svg(figure: Any, *, title: str, prefix: str = "") -> str:
-    """A figure drawn inside ``theme(CURRENT)`` as SVG text for a page, in the page's own text colour; the same every time.
+def svg(figure: Figure, *, title: str, prefix: str = "") -> str:
+    """Return a figure drawn inside ``theme(CURRENT)`` as reproducible SVG text for a page, in the page's text colour.
 
     Parameters
     ----------
     figure
         The figure.
     title
-        What it shows, for readers who do not see it.
+        A description of the figure, for screen readers.
     prefix
-        Put before every id, so that several pictures can stand on one page.
+        A prefix of every id, so that several figures can be placed on one page.
 
     Examples
     --------
@@ -115,15 +124,25 @@ def svg(figure: Any, *, title: str, prefix: str = "") -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL).replace(CURRENT, "currentColor")
     text = re.sub(
         r'(<path id="m\w+" d="[^"]*" style=")stroke: [^;"]+(?:; )?', r"\1", text
-    )  # marks take the colour of their use
+    )  # markers take the colour of the element that uses them
     text = re.sub(r'\bid="', f'id="{prefix}', text)
     text = re.sub(r'(href="#|url\(#)', rf"\g<1>{prefix}", text)
     label = html.escape(title, quote=True)
     return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1).strip()
 
 
-def look(i: int, points: int = 0) -> dict[str, Any]:
-    """The i-th line of several: a colour, dashes, and from the fifth on marks, at about six of so many points.
+class Line(TypedDict):
+    """The style of a line, as keyword arguments of matplotlib's ``plot``."""
+
+    color: str
+    ls: str | tuple[float, tuple[float, ...]]
+    marker: str | None
+    ms: float
+    markevery: tuple[int, int]
+
+
+def look(i: int, points: int = 0) -> Line:
+    """Return the style of the i-th of several lines: colour, dashes, and from the fifth on markers at about six of the points.
 
     Examples
     --------
@@ -133,23 +152,32 @@ def look(i: int, points: int = 0) -> dict[str, Any]:
     every = max(1, points // 6)
     mark = None if i < len(DASHES) else MARKS[(i - len(DASHES)) % len(MARKS)]
     dash, colour = DASHES[i % len(DASHES)], COLOURS[i % len(COLOURS)]
-    return {"color": colour, "ls": dash, "marker": mark, "ms": 4.5, "markevery": ((i * every) // 4 % every, every)}
+    return Line(color=colour, ls=dash, marker=mark, ms=4.5, markevery=((i * every) // 4 % every, every))
 
 
 # axes -----------------------------------------------------------------------------------------------------------
 
 
-def one(ax: Any, size: tuple[float, float] = (5.6, 3.8)) -> Any:
-    """The axes to draw on, made if None."""
+def one(ax: Given, size: tuple[float, float] = (5.6, 3.8)) -> Axes:
+    """Return the axes to draw on, created if None."""
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+    if ax is None:
+        return plt.subplots(figsize=size, layout="constrained")[1]
+    return np.ravel(np.asarray(ax, dtype=object))[0]
 
 
 def several(
-    who: str, ax: Any, count: int, *, panel: tuple[float, float] = PANEL, wide: int | None = None, **options: Any
+    who: str,
+    ax: Given,
+    count: int,
+    *,
+    panel: tuple[float, float] = PANEL,
+    wide: int | None = None,
+    sharex: bool = False,
+    sharey: bool = False,
 ) -> np.ndarray:
-    """So many axes as a flat array: those that are given (as many at least), or new ones in rows."""
+    """Return ``count`` axes as a flat array: the first of those given, or new ones arranged in rows."""
     import matplotlib.pyplot as plt
 
     if ax is not None:
@@ -160,49 +188,33 @@ def several(
     wide = wide or (count if count < 4 else 2 if count == 4 else 3)
     tall = -(-count // wide)
     size = (max(panel[0] * wide, 4.4), max(panel[1] * tall, 2.6))
-    made = plt.subplots(tall, wide, figsize=size, layout="constrained", squeeze=False, **options)[1].ravel()
+    made = plt.subplots(tall, wide, figsize=size, layout="constrained", squeeze=False, sharex=sharex, sharey=sharey)[1].ravel()
     for spare in made[count:]:
         spare.remove()
     return made[:count]
 
 
-def bare(ax: Any) -> None:
-    """No frame at the top and the right."""
+def bare(ax: Axes) -> None:
+    """Remove the frame at the top and the right."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def legend(ax: Any, **options: Any) -> None:
-    """A legend without a frame, where there is something to name."""
+def legend(ax: Axes, **options: Option) -> None:
+    """Draw a legend without a frame, if there are labels."""
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(**{"frameon": False, "fontsize": 8.5, "handlelength": 2.6} | options)
+        ax.legend(**{"frameon": False, "fontsize": 8.5, "handlelength": 2.6} | options)  # type: ignore[arg-type]
 
 
-def title(ax: Any, text: str) -> None:
-    """A short title at the left."""
+def title(ax: Axes, text: str) -> None:
+    """Set a short title on the left."""
     ax.set_title(text, fontsize=9.5, loc="left")
 
 
 # points and names -----------------------------------------------------------------------------------------------
 
 
-def literally(artist: Any) -> None:
-    """Let dollar signs in names be dollar signs, unless there is a formula between them that matplotlib can read."""
-    from matplotlib.mathtext import MathTextParser
-    from matplotlib.text import Text
-
-    for text in artist.findobj(Text):
-        words = text.get_text()
-        if "$" not in words:
-            continue
-        try:
-            formula = bool(FORMULA.search(words)) and bool(MathTextParser("path").parse(words))
-        except ValueError:
-            formula = False
-        text.set_parse_math(formula)
-
-
-def names_shown(draw: Draws) -> Draws:
-    """For a function that draws names of the user's and gives back its axes: names such as ``price [$/A$]`` stay as they are.
+def names_shown(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
+    """Decorate a function that returns its axes so that names given by the user, such as ``price [$/A$]``, are shown literally.
 
     Examples
     --------
@@ -218,49 +230,39 @@ def names_shown(draw: Draws) -> Draws:
     """
 
     @functools.wraps(draw)
-    def drawn(*args: Any, **options: Any) -> Any:
+    def drawn(*args: Arguments.args, **options: Arguments.kwargs) -> Drawn:
         out = draw(*args, **options)
         for ax in np.ravel(np.asarray(out, dtype=object)):
             literally(ax)
         return out
 
-    return cast(Draws, drawn)
+    return drawn
 
 
 def point_size(rows: int) -> float:
-    """The area of a data point: smaller where there are many."""
+    """Return the area of a data point: smaller if there are many."""
     return float(np.clip(900 / rows, 3.5, 26))
 
 
 def dot_size(rows: int) -> float:
-    """The area of a point in a cloud of rows."""
+    """Return the area of a point in a scatter plot of rows."""
     return float(np.clip(1800 / rows, 4, 18))
 
 
 def thinned(rows: int, key: int = 0) -> np.ndarray:
-    """Which rows to draw: all, or so many by chance."""
+    """Return the rows to draw: all, or a random choice of :data:`MOST`."""
     if rows <= MOST:
         return np.arange(rows)
     return np.sort(np.random.default_rng(key).choice(rows, MOST, replace=False))
 
 
-def column_name(names: Any, i: int) -> str:
-    """What the i-th input is called."""
+def column_name(names: Sequence[str] | None, i: int) -> str:
+    """Return the name of the i-th input."""
     return str(names[i]) if names is not None else f"x{i}"
 
 
 def spaced(values: np.ndarray, points: int, margin: float) -> np.ndarray:
-    """So many points over the range of the values, and a share of it further on either side."""
+    """Return equally spaced points over the range of the values, extended by ``margin`` times that range on both sides."""
     low, high = float(values.min()), float(values.max())
     pad = margin * (high - low or 1.0)
     return np.linspace(low - pad, high + pad, points)
-
-
-def posteriors(who: str, model: Any) -> list[Any]:
-    """The posteriors inside: of a posterior itself, of an estimator, of each class against the rest."""
-    if hasattr(model, "estimators_"):
-        return [part.posterior_ for part in model.estimators_]
-    found = getattr(model, "posterior_", model)
-    if not (hasattr(found, "solved") and hasattr(found, "data")):
-        raise fail(who, f"got {type(model).__name__}", "give a fitted estimator or a posterior")
-    return [found]

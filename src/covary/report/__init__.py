@@ -1,3 +1,3 @@
-"""The report of a fit: one HTML file that needs nothing else."""
+"""The report of a fit: one self-contained HTML file."""
 
 from covary.report.page import write_report as write_report

@@ -1,79 +1,105 @@
-"""The report: everything about a fit on one page, in one file that needs nothing else."""
+"""The report: everything about a fit on one page, in one self-contained file."""
 
 from __future__ import annotations
 
 import datetime
 import os
 import re
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from covary import fits
 from covary._checks import CovaryError, fail
 from covary._words import counted
 from covary._write import Unfit, where, whole_file
-from covary.diagnosis import Diagnosis, Foretold, Subject, diagnose
+from covary.diagnosis import diagnose
+from covary.fits import (
+    AnyFit,
+    Cell,
+    Diagnosis,
+    Facts,
+    Figure,
+    Figures,
+    Findings,
+    Heading,
+    Judged,
+    Note,
+    Relevance,
+    Section,
+    Table,
+    Training,
+)
 from covary.plots.columns import Scales
 from covary.plots.predicted import r_squared
-from covary.plots.relevance import relevance as find_relevance
 from covary.plots.style import MOST, ON_DARK
 from covary.report import figures as draw
 from covary.report import tables
-from covary.report.words import component_rows, learning_note, number, sentences, short_names
+from covary.report.pictures import Pictures
+from covary.report.words import number, sentences, short_names
+
+GENERAL = ("predictions", "calibration", "residuals", "data", "again")  # the sections of every report, after "trust"
+SOON = 1500  # rows up to which a report includes error bars of the parameters
 
 
 def write_report(
-    estimator: Any,
-    subject: Subject,
-    path: Any,
+    fit: AnyFit,
+    path: str | os.PathLike[str],
     *,
-    X: Any = None,
-    y: Any = None,
-    parameters: Any = (),
+    x: np.ndarray | None = None,
+    y: np.ndarray | None = None,
     title: str | None = None,
     say: Callable[[str], str] = str,
 ) -> Path:
-    """Write the report of a fit, whole or not at all.
+    """Write the report of a fit, completely or not at all.
 
     Parameters
     ----------
-    estimator
-        The fitted estimator.
-    subject
-        The same as the diagnosis sees it.
+    fit
+        The fitted model.
     path
-        Where to write; the suffix should be ``.html``.
-    X, y
-        New rows, as numbers: with y the predictions are held against them, without y they are asked only whether they lie
-        beyond the data.
-    parameters
-        Rows of the table of hyperparameters: name, value, error and note each.
+        The file to write, with the suffix ``.html``.
+    x, y
+        New rows, as numbers: with y the predictions are compared with them, without y the report only states whether they
+        lie beyond the data.
     title
-        The page's heading.
+        The heading of the page.
     say
-        Findings and advice in the words of whoever asked: the command says options where Python says arguments.
+        A function that renders findings and advice: the command names options instead of Python arguments.
     """
     if isinstance(found := where(path), Unfit):
         raise fail("report", *found)
     place = Path(os.fsdecode(path))
     if place.suffix.lower() not in (".html", ".htm") and not found.stream:
-        raise fail("report", f"the file is called {place.name!r}", "give a name that ends with .html")
-    seen = diagnose(subject, X, y)
+        raise fail("report", f"the file is named {place.name!r}", "give a name that ends in .html")
+    seen = diagnose(fit, x, y)
     checks = [replace(check, sentence=say(check.sentence), advice=say(check.advice)) for check in seen.checks]
-    values = context(estimator, subject, replace(seen, checks=tuple(checks)), parameters=parameters, title=title)
-    values["facts"] = [(name, say(text) if name == "Method" else text) for name, text in values["facts"]]
-    text = render(values)
+    page = page_of(fit, replace(seen, checks=tuple(checks)), title=title, say=say)
     with whole_file(path, "report", stream=True) as handle:
-        handle.write(text.encode())
+        handle.write(render(page).encode())
     return place
 
 
-def render(values: dict[str, Any]) -> str:
-    """The page as text."""
+@dataclass(frozen=True)
+class Page:
+    """The contents of a report, as the template uses them."""
+
+    title: str
+    kind: str
+    sentences: Sequence[str]
+    tiles: Sequence[tuple[str, str]]
+    diagnosis: Diagnosis
+    warning_figures: Mapping[str, Figure]
+    notes: Sequence[str]
+    sections: Sequence[Section]
+    written: str
+
+
+def render(page: Page) -> str:
+    """Return the page as HTML."""
     try:
         import jinja2
         import markupsafe
@@ -83,13 +109,17 @@ def render(values: dict[str, Any]) -> str:
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(here.joinpath("template.html").read_text("utf-8"))
     gap = markupsafe.Markup("<wbr>")
-    values = values | {"breakable": lambda text: markupsafe.escape(text).replace(".", "." + gap).replace("[", gap + "[")}
-    text = template.render(style=here.joinpath("style.css").read_text("utf-8") + _dark(), **values)
+
+    def breakable(text: str) -> str:
+        return markupsafe.escape(text).replace(".", "." + gap).replace("[", gap + "[")
+
+    style = here.joinpath("style.css").read_text("utf-8") + _dark()
+    text = template.render(style=style, breakable=breakable, **vars(page))
     return re.sub(r"(?<=\d) %", "\u00a0%", text)
 
 
 def _dark() -> str:
-    """The colours of figures on a dark page, as rules of a style sheet."""
+    """Return the style sheet rules for the colours of figures on a dark page."""
     rules = [
         f'  figure:not(.paper) svg [style*="{what}: {light.lower()}"] {{ {what}: {dark.lower()} !important; }}'
         for light, dark in ON_DARK.items()
@@ -98,136 +128,153 @@ def _dark() -> str:
     return "\n".join(["@media screen and (prefers-color-scheme: dark) {", *rules, "}", ""])
 
 
-def context(estimator: Any, subject: Subject, diagnosis: Diagnosis, *, parameters: Any, title: str | None) -> dict[str, Any]:
-    """Everything the template needs."""
-    pictures = draw.Pictures()
-    seen = None if diagnosis.foretold is None else diagnosis.foretold.with_ends()
-    drawn = replace(subject, columns=short_names(subject.columns), targets=short_names(subject.targets))
-    names, found, scales = list(drawn.columns), _relevance(estimator, drawn), Scales(estimator)
-    important = _important(drawn, found)
-    components = component_rows(subject)
-    part = getattr(estimator, "estimators_", [estimator])[0]
-    regression = subject.classes is None
-    shown = draw.warning_figures(pictures, diagnosis, subject.columns, scales)
-    out: dict[str, Any] = {
-        "title": title or f"Gaussian process of {', '.join(subject.targets)}",
-        "kind": _kind(subject),
-        "sentences": sentences(subject, diagnosis, _in_full(found, names, subject), part.method_),
-        "tiles": _tiles(subject, diagnosis),
-        "diagnosis": diagnosis,
-        "warning_figures": shown,
-        "fit": (fit := draw.fit_figures(pictures, estimator, drawn, scales)),
-        "relevance": draw.attempt(lambda: draw.relevance_figure(pictures, found))
-        if found is not None and len(names) > 1
-        else [],
-        "dependence": draw.dependence_figures(pictures, estimator, drawn, important, scales)
-        if len(names) > 1 or not fit
-        else [],
-        "components": components,
-        "shares": any(row["share"] is not None for row in components),
-        "errors": any(row.error for row in parameters),
-        "component_figures": draw.component_figures(pictures, drawn, names, components, scales),
-        "parameters": [_tidy(row, subject.functions) for row in parameters],
-        "learning": draw.learning_figures(pictures, part.learned_),
-        "facts": tables.fit_facts(estimator, subject),
-        "columns": tables.data_rows(subject, scales),
-        "classes": tables.class_rows(subject, getattr(estimator, "class_count_", ())),
-        "notes": _notes(estimator, subject, diagnosis),
-        "versions": tables.versions(estimator),
-        "written": datetime.date.today().isoformat(),
-        "regression": regression,
-        "banded": draw.banded(subject),
-        "seen": seen,
-        "how": "" if seen is None else _how(seen),
-        "percent": lambda v: "–" if v is None else f"{round(100 * v)} %".replace("-", "−"),
-        "number": number,
-        "place": ", ".join(short_names(subject.columns, 16)[i] for i in tables.places(subject, important)),
-        "merged": subject.post.data.weight is not None and (seen is None or seen.kind != "new rows"),
+def page_of(
+    fit: AnyFit,
+    diagnosis: Diagnosis,
+    *,
+    title: str | None = None,
+    say: Callable[[str], str] = str,
+) -> Page:
+    """Return the contents of the report of a fit."""
+    family = fits.family_of(fit)
+    training, scales, pictures = family.training(fit), Scales(fit.columns.each), Pictures()
+    judged = None if diagnosis.judged is None else diagnosis.judged.with_ends()
+    names, columns = short_names(tuple(fit.columns.names)), fit.columns.names
+    relevance = _relevance(fit)
+    cut = None if relevance is None else relevance._replace(names=[names[columns.index(name)] for name in relevance.names])
+    summary = family.summary(fit, quick=training.rows > SOON)
+    important = _important(columns, relevance)
+    found = Findings(names, short_names(fit.target), training, judged, cut, important, summary)
+    warned = draw.warning_figures(pictures, diagnosis, tuple(columns), scales)
+    details = [(name, say(text) if name == "Method" else text) for name, text in family.details(fit)]
+    general = {
+        "data": _data(fit, training, scales),
+        "again": Section(
+            "again", "Reproducing it", "Reproducing this fit", [Facts(tuple(details)), Facts(tuple(tables.versions(fit)))], ""
+        ),
+        **_judged(pictures, fit, found, scales),
     }
-    return out | _held(pictures, subject, drawn, seen, important, scales)
+    return Page(
+        title=title or f"{family.title} of {', '.join(fit.target)}",
+        kind=_kind(fit),
+        sentences=sentences(fit, family.title, training, diagnosis, relevance),
+        tiles=_tiles(fit, training, judged),
+        diagnosis=diagnosis,
+        warning_figures=warned,
+        notes=_notes(fit, training, diagnosis),
+        sections=_in_order(general, family.sections(fit, found)),
+        written=datetime.date.today().isoformat(),
+    )
 
 
-def _in_full(found: Any, names: list[str], subject: Subject) -> Any:
-    """Relevance under the names of the columns, not those cut for figures."""
-    return None if found is None else found._replace(names=[subject.columns[names.index(name)] for name in found.names])
+def _in_order(general: Mapping[str, Section], own: Sequence[Section]) -> list[Section]:
+    """Return all sections: the general ones, each preceded by those of the family; sections without blocks are left out."""
+    out: list[Section] = []
+    for name in GENERAL:
+        out += [section for section in own if section.before == name]
+        out += [general[name]] if name in general else []
+    return [section for section in out if section.blocks]
 
 
-def _held(
-    pictures: Any, subject: Subject, drawn: Subject, seen: Foretold | None, important: list[int], scales: Scales
-) -> dict[str, Any]:
-    """What is drawn of the predictions that were held against the truth."""
+def _judged(pictures: Pictures, fit: AnyFit, found: Findings, scales: Scales) -> dict[str, Section]:
+    """Return the sections that compare predictions with observations."""
+    seen = found.judged
     if seen is None or len(seen) < 2:
-        return {"predictions": [], "calibration": [], "residuals": [], "largest": []}
-    regression = subject.classes is None
-    return {
-        "predictions": draw.prediction_figures(pictures, drawn, seen) if regression else [],
-        "calibration": draw.calibration_figures(pictures, drawn, seen),
-        "residuals": draw.residual_figures(pictures, drawn, seen, important, scales) if regression else [],
-        "largest": tables.largest_errors(subject, seen, scales, important),
-    }
+        return {}
+    labels = [] if fit.classes is None else [str(c) for c in fit.classes.values]
+    regression, worst = fit.kind == "regression", _worst(fit, found, seen, scales)
+    figures = tuple(draw.calibration_figures(pictures, labels, seen))
+    asked = "Are the error bars right?" if regression else f"Are the probabilities right? {_how(seen)}"
+    shown = Figures(figures) if regression else Figures(figures, table=worst, note=_counted(found, seen))
+    out = {"calibration": Section("calibration", "Calibration", "Calibration", [Note(asked), shown] if figures else [])}
+    if not regression:
+        return out
+    predicted = Figures(tuple(draw.prediction_figures(pictures, found, seen)), table=worst, note=_counted(found, seen))
+    residuals = Figures(tuple(draw.residual_figures(pictures, found, seen, scales)))
+    title = "Predictions against observations"
+    out["predictions"] = Section("predictions", "Predictions", title, [Note(_how(seen)), predicted])
+    out["residuals"] = Section("residuals", "Errors", "Errors", [residuals])
+    return out
 
 
-def _tidy(row: Any, functions: list[str]) -> dict[str, str]:
-    """A row of the table of parameters, rounding errors rounded, with the function it is of where there are several."""
-    place = re.match(r"kernel\.(\d+)\.", row.name)
-    return {
-        "name": row.name,
-        "of": functions[int(place[1])] if functions and place else "",
-        "value": _plainly(row.value),
-        "error": _plainly(row.error),
-        "note": re.sub(r"-?\d(?:\.\d+)?e-1\d\b", "0", row.note).replace("(-", "(−"),
-    }
+def _worst(fit: AnyFit, found: Findings, seen: Judged, scales: Scales) -> Table:
+    """Return the table of the rows with the largest errors."""
+    regression = fit.kind == "regression"
+    short = short_names(tuple(fit.columns.names), 16)
+    place = ", ".join(short[i] for i in tables.places(found))
+    predicted, size = ("Predicted, 95 %", "Error, in std") if regression else ("Predicted", "P(truth)")
+    head = (Heading("Row"), Heading(place), Heading("Observed"), Heading(predicted), Heading(size, "n"))
+    rows = tuple(
+        tuple(Cell(row[key]) for key in ("row", "place", "seen", "said", "size"))
+        for row in tables.largest_errors(fit, found, seen, scales)
+    )
+    return Table("Largest errors", head, rows, "worst")
 
 
-def _plainly(text: str) -> str:
-    """Powers of ten written out, up to a few million."""
-    return re.sub(r"\b\d(?:\.\d+)?e\+0[0-6]\b", lambda found: f"{float(found[0]):,.0f}", text)
+def _counted(found: Findings, seen: Judged) -> str:
+    """Return a sentence on how rows are numbered."""
+    if seen.kind == "new rows":
+        return "Rows are numbered from 0, among the rows that were given."
+    return f"Rows are numbered from 0, among the {'distinct rows' if found.training.merged else 'training rows'}."
 
 
-def _how(seen: Any) -> str:
+def _data(fit: AnyFit, training: Training, scales: Scales) -> Section:
+    """Return the section about the columns and the classes."""
+    texts = ("Column", "Role", "Min", "Median", "Max", "Standard deviation", "Distinct values")
+    head = tuple(Heading(text, "n" if i > 1 else "") for i, text in enumerate(texts))
+    keys = ("name", "role", "low", "middle", "high", "spread", "different")
+    rows = tuple(tuple(Cell(row[key]) for key in keys) for row in tables.data_rows(fit, training, scales))
+    blocks = [Table("Columns of the data", head, rows)] if rows else []
+    if fit.classes is not None:
+        head = (Heading("Class"), Heading("Rows", "n"), Heading("Share", "n"))
+        counts = tuple((Cell(r["name"]), Cell(r["count"]), Cell(r["share"])) for r in tables.class_rows(fit))
+        blocks.append(Table("Classes", head, counts))
+    return Section("data", "Data", "Data", blocks)
+
+
+def _how(seen: Judged) -> str:
     if seen.kind == "leave-one-out":
-        return f"Every row is foretold by all the others, without itself: {seen.how}."
+        return f"Every row is predicted from all the others: {seen.how}."
     return f"{seen.how[0].upper()}{seen.how[1:]}."
 
 
-def _kind(subject: Subject) -> str:
-    if subject.classes is not None:
-        return f"Classification, {len(subject.classes)} classes"
-    return "Regression" if len(subject.targets) == 1 else f"Regression, {len(subject.targets)} outputs"
+def _kind(fit: AnyFit) -> str:
+    if fit.classes is not None:
+        return f"Classification, {len(fit.classes.values)} classes"
+    return "Regression" if len(fit.target) == 1 else f"Regression, {len(fit.target)} outputs"
 
 
-def _relevance(estimator: Any, subject: Subject) -> Any:
+def _relevance(fit: AnyFit) -> Relevance | None:
     try:
-        return find_relevance(estimator, list(subject.columns))
+        return fits.family_of(fit).relevance(fit)
     except (CovaryError, np.linalg.LinAlgError):
         return None
 
 
-def _important(subject: Subject, found: Any) -> list[int]:
-    """The columns by relevance, those that do nothing left out."""
+def _important(columns: Sequence[str], found: Relevance | None) -> tuple[int, ...]:
+    """Return the columns ordered by relevance, without irrelevant ones."""
     if found is None:
-        return list(range(len(subject.columns)))
-    pairs = [(subject.columns.index(name), value) for name, value in zip(found.names, found.values, strict=True)]
-    return [i for i, value in pairs if value > 0.005] or [pairs[0][0]]
+        return tuple(range(len(columns)))
+    pairs = [(columns.index(name), value) for name, value in zip(found.names, found.values, strict=True)]
+    return tuple(i for i, value in pairs if value > 0.005) or (pairs[0][0],)
 
 
-def _tiles(subject: Subject, diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """The few numbers at the top."""
-    seen, data = diagnosis.foretold, subject.post.data
-    count = data.rows if data.weight is None else float(data.weight.sum())
-    out = [("rows", f"{count:,.0f}"), ("inputs", f"{len(subject.columns)}")]
+def _tiles(fit: AnyFit, training: Training, seen: Judged | None) -> list[tuple[str, str]]:
+    """Return the names and values of the numbers at the top."""
+    out = [("rows", f"{training.count:,.0f}")] if training.rows else []
+    out.append(("inputs", f"{len(fit.columns.names)}"))
     if seen is None or not len(seen):
         return out
     if seen.p is not None:
         codes = seen.y[:, 0].astype(int)
         own = np.maximum(seen.p[np.arange(len(codes)), codes], 1e-300)
         right = 100 * float((seen.p.argmax(1) == codes).mean())
-        return [*out, ("named right", f"{right:.1f} %"), ("log loss", f"{-np.log(own).mean():.3f}")]
+        return [*out, ("accuracy", f"{right:.1f} %"), ("log loss", f"{-np.log(own).mean():.3f}")]
     spread, error = seen.y.std(0), np.sqrt(((seen.y - seen.mean) ** 2).mean(0))
     inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
     if (spread > 0).all():
         out.append(("R²", r_squared(float((1 - (error / spread) ** 2).mean()))))
-    if len(subject.targets) == 1:
+    if len(fit.target) == 1:
         out += [
             ("typical error", number(float(error[0]), 3)),
             ("typical error bar", f"± {number(float(np.median(seen.std)), 3)}"),
@@ -235,26 +282,21 @@ def _tiles(subject: Subject, diagnosis: Diagnosis) -> list[tuple[str, str]]:
     return [*out, ("inside 95 % intervals", f"{inside:.1f} %")]
 
 
-def _notes(estimator: Any, subject: Subject, diagnosis: Diagnosis) -> list[str]:
-    """What should be known about the rows."""
-    data, seen, out = subject.post.data, diagnosis.foretold, []
-    out += [note] if (note := learning_note(subject)) else []
-    if data.weight is not None:
-        out.append(
-            f"Rows that repeat each other are merged: {data.rows:,} different ones, counting as {data.weight.sum():,.0f}."
-        )
+def _notes(fit: AnyFit, training: Training, diagnosis: Diagnosis) -> list[str]:
+    """Return notes about the rows."""
+    seen, out = diagnosis.judged, [training.unfinished] if training.unfinished else []
+    if training.merged:
+        out.append(f"Rows with the same inputs are merged: {training.rows:,} distinct rows represent {training.count:,.0f}.")
     if seen is not None and seen.total != len(seen):
-        out.append(f"Predictions were held against {len(seen):,} of {counted(seen.total, 'row')}.")
+        out.append(f"Predictions were compared with {len(seen):,} of {counted(seen.total, 'row')}.")
     if seen is not None and len(seen) > MOST:
-        out.append(f"Figures show at most {MOST:,} of {len(seen):,} rows, drawn at random; the numbers are of all of them.")
+        out.append(f"Figures show at most {MOST:,} of {len(seen):,} rows, chosen at random; the numbers are for all rows.")
     if seen is not None and seen.kind == "new rows":
         out.append(
-            f"Predictions are held against {counted(len(seen), 'new row, which was', 'new rows, which were')} not learned from."
+            f"Predictions are compared with {counted(len(seen), 'new row', 'new rows')} that the model was not fitted to."
         )
-    if diagnosis.queries is not None and diagnosis.extrapolates is not None and (seen is None or seen.kind != "new rows"):
-        k, m = int(diagnosis.extrapolates.sum()), len(diagnosis.queries)
-        out.append(f"{counted(m, 'new row was', 'new rows were')} looked at: {k:,} beyond the data.")
-    columns = getattr(estimator, "columns_", None)
-    if columns is not None and hasattr(columns, "facts"):
-        out += [f"{text}." if name == "column" else f"{name[0].upper()}{name[1:]}: {text}." for name, text in columns.facts()]
-    return out
+    if diagnosis.extrapolates is not None and (seen is None or seen.kind != "new rows"):
+        k, m = int(diagnosis.extrapolates.sum()), len(diagnosis.extrapolates)
+        out.append(f"{counted(m, 'new row was', 'new rows were')} checked: {k:,} beyond the data.")
+    facts = fit.columns.facts()
+    return out + [f"{text}." if name == "column" else f"{name[0].upper()}{name[1:]}: {text}." for name, text in facts]

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from covary._checks import check_vector, fail
-from covary.data import Data, as_inputs
+from covary._errors import Option
+from covary.data import Data, Inputs, as_inputs
 from covary.inference.condition import as_model, condition
 from covary.kernels.base import AbstractKernel
 from covary.likelihoods.gaussian import Gaussian
+from covary.model import Model
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The best overall scale θ₀ of kernel and noise together, and the log evidence there."""
+    """The best common scale θ₀ of kernel and noise, and the log evidence at that scale."""
 
     scale: float
     log_evidence: float
 
 
-def best_scale(model: Any, data: Data) -> Scale:
-    r"""The scale that maximises the evidence when kernel and noise are multiplied by it together (R&W, exercise 5.6.1).
+def best_scale(model: Model, data: Data) -> Scale:
+    r"""Return the common scale of kernel and noise that maximises the evidence (R&W, exercise 5.6.1).
 
     .. math:: \hat\theta_0 = \frac1n r^\top \tilde K_y^{-1} r, \qquad
         \log p = -\tfrac n2\log\hat\theta_0 - \tfrac12\log|\tilde K_y| - \tfrac n2(1 + \log 2\pi)
@@ -43,7 +45,7 @@ def best_scale(model: Any, data: Data) -> Scale:
     """
     model = as_model(model)
     if not isinstance(model.likelihood, Gaussian) or model.prior.basis is not None:
-        raise fail("best_scale", "the model has another likelihood than Gaussian noise, or a basis", "learn the scale instead")
+        raise fail("best_scale", "the likelihood is not Gaussian noise, or the model has a basis", "learn the scale instead")
     if data.y.ndim != 1 or data.noise_variance is not None or data.weight is not None:
         raise fail("best_scale", "the data have several outputs, weights or known noise", "learn the scale instead")
     post = condition(model, data)
@@ -56,8 +58,8 @@ def best_scale(model: Any, data: Data) -> Scale:
     return Scale(scale, float(value))
 
 
-def kernel_alignment(kernel: AbstractKernel, X: Any, y: Any) -> float:
-    r"""How well a kernel's matrix agrees with labels ±1, between −1 and 1 (R&W, eq. 5.28; Cristianini et al. 2002).
+def kernel_alignment(kernel: AbstractKernel, X: Inputs | ArrayLike, y: ArrayLike) -> float:
+    r"""Compute the alignment of a kernel matrix with labels ±1, from −1 to 1 (R&W, eq. 5.28; Cristianini et al. 2002).
 
     .. math:: A(K, y) = \frac{y^\top K y}{n\,\lVert K\rVert_F}
 
@@ -79,7 +81,7 @@ def kernel_alignment(kernel: AbstractKernel, X: Any, y: Any) -> float:
     inputs = as_inputs(X, "kernel_alignment")
     y = check_vector("kernel_alignment", "y", y, inputs.rows)
     if not set(np.unique(y)) <= {-1.0, 1.0}:
-        raise fail("kernel_alignment", f"y holds {np.unique(y)[:3]}", "give labels -1 and 1")
+        raise fail("kernel_alignment", Option("y") + f" contains {np.unique(y)[:3]}", "give labels -1 and 1")
     kernel.check(inputs)
     K = kernel.gram(inputs)
     return float(y @ K @ y / (len(y) * np.linalg.norm(K)))

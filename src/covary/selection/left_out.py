@@ -1,61 +1,66 @@
-r"""What the other rows say of each row, as an objective for :func:`covary.learn` (R&W, section 5.4.2).
+r"""Cross-validation scores as objectives for :func:`covary.learn` (R&W, section 5.4.2).
 
-With :math:`R = (K + S)^{-1}` and :math:`\alpha = R r`, r = y − m(X), the rows F of a fold are predicted by all others with
+With :math:`R = (K + S)^{-1}` and :math:`\alpha = R r`, r = y − m(X), the rows F of a fold are predicted from all others with
 
 .. math:: r_F - E[r_F\mid r_{-F}] = e_F = C\alpha_F,\qquad \mathrm{cov}[r_F\mid r_{-F}] = C,\qquad C = R_{FF}^{-1},
 
-(the partitioned inverse, R&W, eq. A.11), so one factorisation of all rows serves every fold; for single rows this is
+(the partitioned inverse, R&W, eq. A.11), so one factorisation of all rows is enough for every fold; for single rows this is
 eq. 5.12. Explicit basis functions with vague weights turn R into :math:`P = R - U M^{-1}U^\top` and change nothing else: P is
 the limit of :math:`(K + S + HBH^\top)^{-1}`.
 
-The book's gradient (eq. 5.14) takes a matrix product for every hyperparameter. Here it takes one for all of them. From
+The gradient in the book (eq. 5.14) takes one matrix product per hyperparameter; here one product covers all of them. From
 :math:`dP = -P\,dK\,P` and :math:`d\alpha = -P\,dK\,\alpha + P\,dr`, a score with slopes :math:`\bar\alpha` and
 :math:`\bar P` (block-diagonal, a block for each fold) has
 
 .. math:: \bar K = -\mathrm{sym}(u\alpha^\top) - P\bar P P,\qquad \bar r = u,\qquad \bar S = \mathrm{diag}\,\bar K,
     \qquad u = P\bar\alpha,
 
-and the kernel is pulled once with :math:`\bar K`. For a fold's terms with slopes :math:`\bar e`, and :math:`\bar c` over the
-diagonal of C: :math:`\bar\alpha_F = C\bar e` and
+and the kernel is differentiated once, with :math:`\bar K`. For the terms of a fold, with slopes :math:`\bar e`, and
+:math:`\bar c` over the diagonal of C: :math:`\bar\alpha_F = C\bar e` and
 :math:`\bar P_{FF} = -C\,\mathrm{diag}(\bar c)\,C - \mathrm{sym}(\bar\alpha_Fe_F^\top)`.
 
-A row of weight w is left out with all the observations it stands for; known noise belongs to its row.
+A row of weight w is left out with all the observations it represents; known noise belongs to its row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy import linalg
 
 from covary._checks import NotPositiveDefinite, fail
+from covary._errors import Option
 from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
 from covary._words import counted
 from covary.data import Data
 from covary.gram.base import AbstractGram, columns
-from covary.gram.dense import Dense
+from covary.gram.dense import Dense, DenseBound
 from covary.gram.linalg import Lapack
-from covary.inference.base import AbstractInference, shaped
+from covary.inference.base import AbstractInference
 from covary.inference.condition import as_model, bind, condition
 from covary.inference.exact import Exact, residual
 from covary.kernels import tiles
 from covary.likelihoods.gaussian import Gaussian
+from covary.model import Model, shaped
+from covary.posterior.leave_one_out import fold_covariance, residuals
+
+Folds: TypeAlias = list[np.ndarray]  # the rows of every fold
 
 LOSSES = ("log density", "squared error")
-UNSETTLED = 1e-10  # of R: what rounding leaves of P where the other rows say nothing of a basis weight
+UNSETTLED = 1e-10  # relative to R: rounding error left in P where the other rows do not determine a basis weight
 
 
 class _Parts(NamedTuple):
-    """P, full; alpha (n, p); the diagonal of R, which is P's where there is no basis; the bound gram."""
+    """P, full; alpha (n, p); the diagonal of R, which equals that of P without a basis; the bound gram."""
 
     P: np.ndarray
     alpha: np.ndarray
     alone: np.ndarray
-    bound: Any
+    bound: DenseBound
 
 
 class _Slopes(NamedTuple):
@@ -63,21 +68,23 @@ class _Slopes(NamedTuple):
 
     value: float
     alpha: np.ndarray
-    P: Any
-    repeats: bool  # whether what rows of weight w say beside their mean counts
+    P: np.ndarray | list[np.ndarray]
+    repeats: bool  # whether the scatter within rows of weight w is included
 
 
-def _solve(who: str, model: Any, data: Data, jitter: float) -> _Parts:
-    """The inverse every score is made from, by one factorisation; the jitter given and no more, so that nothing jumps."""
-    bound = bind(who, model, data, Dense())
+def _solve(who: str, model: Model, data: Data, jitter: float) -> _Parts:
+    """Compute the inverse that all scores use, by one factorisation with fixed jitter, so that the objective is continuous."""
+    bound, likelihood = bind(who, model, data, Dense()), model.likelihood
+    assert isinstance(bound, DenseBound)
+    assert isinstance(likelihood, Gaussian)
     n, item = data.rows, data.dtype.itemsize
     check_memory(who, 4 * n * n * item, "use fewer rows")
-    sites, shift = model.likelihood.sites(data), residual(model, data)
+    sites, shift = likelihood.sites(data), residual(model, data)
     try:
-        factor: Any = bound.factor(sites, fixed_jitter=jitter)
+        factor = bound.noise_factor(sites, jitter)
     except NotPositiveDefinite:
         raise NotPositiveDefinite(
-            f"{who}: K + noise has no Cholesky factor at these parameters; raise the noise or the jitter."
+            who, "K + noise has no Cholesky factor at these parameters", "raise the noise or the jitter"
         ) from None
     alpha = columns(factor.alpha(shift))
     projected = None if bound.basis is None else factor.project()[:2]
@@ -89,8 +96,8 @@ def _solve(who: str, model: Any, data: Data, jitter: float) -> _Parts:
     return _Parts(P, alpha, diagonal, bound)
 
 
-def _gradient(model: Any, data: Data, parts: _Parts, slopes: _Slopes, folds: Any = None) -> Any:
-    """The gradient in the model's shape: one matrix product, one pull through the kernel, however many parameters."""
+def _gradient(model: Model, data: Data, parts: _Parts, slopes: _Slopes, folds: Folds | None = None) -> Model:
+    """Return the gradient as a model: one matrix product and one kernel pullback, however many parameters there are."""
     P, alpha = parts.P, parts.alpha
     u = Lapack.times(P, np.asfortranarray(slopes.alpha))
     if folds is None:  # P diag(b) P with b ≥ 0, its lower triangle
@@ -105,19 +112,25 @@ def _gradient(model: Any, data: Data, parts: _Parts, slopes: _Slopes, folds: Any
     kernel = tiles.pull_gram(parts.bound.kernel, data.X, G, -1.0, -u, alpha, parts.bound.gram.tile)
     noise = float((own if data.weight is None else own / data.weight).sum())
     if slopes.repeats:
-        noise += model.likelihood.repeats(data)[1]
+        noise += _repeats(model, data)[1]
     return shaped(model, kernel, model.mean.pull(data.X, -u.sum(1)), model.likelihood.replace(variance=noise))
 
 
+def _repeats(model: Model, data: Data) -> tuple[float, float]:
+    """Return the contribution of rows with several observations to the log density, and its slope over the noise."""
+    assert isinstance(model.likelihood, Gaussian)
+    return model.likelihood.repeats(data)
+
+
 def _log_density(e: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Σ log N(e | 0, c) over rows and outputs, and its slopes over e (n, p) and c (n,)."""
+    """Return Σ log N(e | 0, c) over rows and outputs, and its slopes over e (n, p) and c (n,)."""
     c = c[:, None]
     value = -0.5 * (np.log(2 * np.pi * c) + e * e / c).sum()
     return float(value), -e / c, (0.5 * (e * e / c - 1) / c).sum(1)
 
 
 def _mean_square(e: np.ndarray, data: Data) -> tuple[float, np.ndarray, float]:
-    """The mean squared error over all observations, its slope over e, and their number."""
+    """Return the mean squared error over all observations, its slope over e, and the number of observations."""
     w = np.ones(len(e)) if data.weight is None else data.weight.astype(np.float64)
     count = float(w.sum()) * e.shape[1]
     scatter = 0.0 if data.scatter is None else float(data.scatter.sum())
@@ -125,64 +138,69 @@ def _mean_square(e: np.ndarray, data: Data) -> tuple[float, np.ndarray, float]:
 
 
 def _profiled(who: str, error: float, count: float) -> tuple[float, float]:
-    """−(count/2) log(error), the log density under the best common variance up to constants, and its slope over the error."""
+    """Return −(count/2) log(error), the log density under the best common variance up to constants, and its slope."""
     if error <= 0:
         raise fail(who, "the error is exactly zero", "the data are noise-free: use the log evidence")
     return -0.5 * count * float(np.log(error)), -0.5 * count / error
 
 
-def _gaussian(who: str, model: Any, data: Data) -> Any:
-    """The model, if its rows can be left out in closed form."""
+def _gaussian(who: str, model: Model, data: Data) -> Model:
+    """Return the model if its rows can be left out in closed form; raise an error otherwise."""
     model = as_model(model)
     if not isinstance(data, Data):
         raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
-    if not isinstance(getattr(model, "likelihood", None), Gaussian) or len(model.prior.kernels) != 1:
-        what = type(getattr(model, "likelihood", model)).__name__
+    if not isinstance(model.likelihood, Gaussian) or len(model.prior.kernels) != 1:
+        what = type(model.likelihood).__name__
         raise fail(who, f"the likelihood is {what}", "use Gaussian noise, or the log evidence of Laplace() or EP()")
     return model
 
 
 def _check_loss(who: str, loss: str) -> None:
     if loss not in LOSSES:
-        raise fail(who, f"loss is {loss!r}", f"choose {' or '.join(map(repr, LOSSES))}")
+        raise fail(who, Option("loss") + f" is {loss!r}", f"choose {' or '.join(map(repr, LOSSES))}")
 
 
 def _block_inverse(who: str, parts: _Parts, rows: np.ndarray) -> np.ndarray:
-    """The covariance of a fold given all others, P_FF⁻¹."""
+    """Return the covariance of a fold given all others, P_FF⁻¹."""
     scale = 1 / np.sqrt(parts.alone[rows])
-    L = Lapack.cholesky(np.asfortranarray(scale[:, None] * parts.P[np.ix_(rows, rows)] * scale))
+    C, pivot = fold_covariance(parts.P[np.ix_(rows, rows)], scale)
     vague = parts.bound.basis is not None
-    if L is None and not vague:
-        raise NotPositiveDefinite(f"{who}: the inverse of K + noise has lost its digits; raise the noise or the jitter.")
-    if L is None or (vague and float(np.diagonal(L).min()) ** 2 <= UNSETTLED):
+    if C is None and not vague:
+        raise NotPositiveDefinite(who, "the inverse of K + noise is inaccurate", "raise the noise or the jitter")
+    if C is None or (vague and pivot <= UNSETTLED):
         first = f"without row {rows[0]}" if len(rows) == 1 else f"without the fold of row {rows[0]}"
-        raise fail(who, f"{first} the others do not settle the basis functions' weights", "give more rows, or more folds")
-    return scale[:, None] * Lapack.full(Lapack.inverse(L, overwrite=True)) * scale
+        what = f"{first}, the others do not determine the basis functions' weights"
+        raise fail(who, what, "give more rows, or more folds")
+    return C
 
 
-class _Objective:
-    """What the closed forms share: their value alone, and with its gradient; authors write ``_slopes``."""
+class ClosedForm:
+    """A base class for closed-form scores, with or without gradient; subclasses implement ``_slopes``."""
 
     jitter: float
+
+    def with_jitter(self, jitter: float) -> Self:
+        """Return a copy with this jitter."""
+        return replace(self, jitter=jitter)  # type: ignore[type-var]  # every closed form is a dataclass
 
     @property
     def _who(self) -> str:
         return type(self).__name__
 
-    def _folds(self, data: Data) -> Any:
+    def _folds(self, data: Data) -> Folds | None:
         return None
 
-    def _slopes(self, parts: _Parts, model: Any, data: Data, folds: Any) -> _Slopes:
+    def _slopes(self, parts: _Parts, model: Model, data: Data, folds: Folds | None) -> _Slopes:
         raise NotImplementedError
 
-    def __call__(self, model: Any, data: Data) -> float:
-        """The objective."""
+    def __call__(self, model: Model, data: Data) -> float:
+        """Return the objective."""
         model = _gaussian(self._who, model, data)
         with precision(data.dtype), blas_threads(data.rows):
             return self._slopes(_solve(self._who, model, data, self.jitter), model, data, self._folds(data)).value
 
-    def value_and_grad(self, model: Any, data: Data) -> tuple[float, Any]:
-        """The objective and its gradient, a model whose numbers are the derivatives."""
+    def value_and_grad(self, model: Model, data: Data) -> tuple[float, Model]:
+        """Return the objective and its gradient, as a model that holds the derivatives."""
         model = _gaussian(self._who, model, data)
         folds = self._folds(data)
         with precision(data.dtype), blas_threads(data.rows):
@@ -192,23 +210,23 @@ class _Objective:
 
 
 @dataclass(frozen=True)
-class LeaveOneOut(_Objective):
-    r"""How well every row is foretold by the others.
+class LeaveOneOut(ClosedForm):
+    r"""Leave-one-out cross-validation of every row.
 
     .. math:: L_{\rm LOO} = \sum_i \log N(y_i\mid\mu_i, \sigma_i^2),\qquad
         \mu_i = y_i - \frac{\alpha_i}{P_{ii}},\quad \sigma_i^2 = \frac1{P_{ii}}
 
-    the log pseudo-likelihood, thought more robust than the evidence where the model is wrong. With ``loss="squared error"``
-    it is :math:`-\tfrac n2\log\bigl(\tfrac1n\sum_i (y_i-\mu_i)^2\bigr)`: greatest where the mean squared error is least, and
-    in nats, as a search needs it. The squared error does not know the overall scale of kernel and noise: hold one of
-    them fixed. Gaussian noise only; O(n³) for value and gradient together, whatever the number of parameters.
+    the log pseudo-likelihood, considered more robust to misspecification than the evidence. With ``loss="squared error"``
+    it is :math:`-\tfrac n2\log\bigl(\tfrac1n\sum_i (y_i-\mu_i)^2\bigr)`, a decreasing function of the mean squared error
+    in nats, as the search requires. The squared error does not depend on the common scale of kernel and noise: keep one of
+    them fixed. Gaussian noise only; O(n³) for value and gradient together, for any number of parameters.
 
     Parameters
     ----------
     loss
         ``"log density"`` or ``"squared error"``.
     jitter
-        What is added to the diagonal of K, as a fraction of its mean; it does not grow.
+        Constant added to the diagonal of K, as a fraction of its mean; it is not increased automatically.
 
     References
     ----------
@@ -227,51 +245,51 @@ class LeaveOneOut(_Objective):
     loss: str = "log density"
     jitter: float = 0.0
 
-    def error(self, model: Any, data: Data) -> float:
-        """The mean squared error itself, in the units of y squared."""
+    def error(self, model: Model, data: Data) -> float:
+        """Return the mean squared error itself, in the units of y squared."""
         model = _gaussian(self._who, model, data)
         with precision(data.dtype), blas_threads(data.rows):
             parts = _solve(self._who, model, data, self.jitter)
-        return _mean_square(parts.alpha / self._diagonal(parts), data)[0]
+        return _mean_square(residuals(parts.alpha, self._diagonal(parts))[0], data)[0]
 
     def _diagonal(self, parts: _Parts) -> np.ndarray:
         p = np.diagonal(parts.P).astype(np.float64)
         if (p <= UNSETTLED * parts.alone).any():
-            what = f"without row {int((p / parts.alone).argmin())} the others do not settle the basis functions' weights"
+            what = f"without row {int((p / parts.alone).argmin())}, the others do not determine the basis functions' weights"
             raise fail(self._who, what, "give more rows, or fewer basis functions")
-        return p[:, None]
+        return p
 
-    def _slopes(self, parts: _Parts, model: Any, data: Data, folds: Any) -> _Slopes:
+    def _slopes(self, parts: _Parts, model: Model, data: Data, folds: Folds | None) -> _Slopes:
         _check_loss(self._who, self.loss)
         p = self._diagonal(parts)
-        e = parts.alpha / p
+        e, c = residuals(parts.alpha, p)
         if self.loss == "log density":
-            value, e_bar, c_bar = _log_density(e, 1 / p[:, 0])
-            value += model.likelihood.repeats(data)[0]
+            value, e_bar, c_bar = _log_density(e, c)
+            value += _repeats(model, data)[0]
         else:
             error, e_bar, count = _mean_square(e, data)
             value, slope = _profiled(self._who, error, count)
             e_bar, c_bar = slope * e_bar, np.zeros(len(e))
-        dtype = parts.P.dtype  # e = alpha/p, c = 1/p
-        p_bar = -(e_bar * e / p).sum(1) - c_bar / p[:, 0] ** 2
-        return _Slopes(value, (e_bar / p).astype(dtype), p_bar.astype(dtype), self.loss == "log density")
+        dtype, wide = parts.P.dtype, p[:, None]  # e = alpha/p, c = 1/p
+        p_bar = -(e_bar * e / wide).sum(1) - c_bar / p**2
+        return _Slopes(value, (e_bar / wide).astype(dtype), p_bar.astype(dtype), self.loss == "log density")
 
 
 @dataclass(frozen=True)
-class GeneralisedCrossValidation(_Objective):
+class GeneralisedCrossValidation(ClosedForm):
     r"""Generalised cross-validation of the linear smoother :math:`\hat y = Hy`, :math:`H = K(K + \sigma^2I)^{-1}`.
 
     .. math:: \mathrm{GCV} = \frac{\tfrac1n\lVert(I-H)\,r\rVert^2}{\bigl(\tfrac1n\mathrm{tr}(I-H)\bigr)^2}
         = \frac{n\,\alpha^\top\alpha}{(\mathrm{tr}\,P)^2}
 
     The leave-one-out squared error with every leverage replaced by their mean. The objective is
-    :math:`-\tfrac n2\log\mathrm{GCV}`, in nats; the criterion itself is :meth:`error`. Like the squared error it does not
-    know the overall scale of kernel and noise. It presumes equal noise: known noise per row and weights are refused.
+    :math:`-\tfrac n2\log\mathrm{GCV}`, in nats; the criterion itself is :meth:`error`. Like the squared error, it does not
+    depend on the common scale of kernel and noise. It assumes equal noise: known noise per row and weights raise an error.
 
     Parameters
     ----------
     jitter
-        What is added to the diagonal of K, as a fraction of its mean; it does not grow.
+        Constant added to the diagonal of K, as a fraction of its mean; it is not increased automatically.
 
     References
     ----------
@@ -287,14 +305,14 @@ class GeneralisedCrossValidation(_Objective):
 
     jitter: float = 0.0
 
-    def error(self, model: Any, data: Data) -> float:
-        """The criterion itself, in the units of y squared."""
+    def error(self, model: Model, data: Data) -> float:
+        """Return the criterion itself, in the units of y squared."""
         return float(np.exp(-2 * self(model, data) / (data.rows * (data.y.shape[1] if data.y.ndim == 2 else 1))))
 
-    def _slopes(self, parts: _Parts, model: Any, data: Data, folds: Any) -> _Slopes:
+    def _slopes(self, parts: _Parts, model: Model, data: Data, folds: Folds | None) -> _Slopes:
         if any(v is not None for v in (data.noise_variance, data.weight, data.scatter)):
             what = "the data have known noise, weights or merged rows"
-            raise fail(self._who, what, "use LeaveOneOut(), which knows them")
+            raise fail(self._who, what, "use LeaveOneOut(), which supports them")
         n, count = data.rows, parts.alpha.size
         square, trace = float((parts.alpha.astype(np.float64) ** 2).sum()), float(np.diagonal(parts.P).sum())
         value, slope = _profiled(self._who, square * n * n / (count * trace**2), count)
@@ -303,28 +321,28 @@ class GeneralisedCrossValidation(_Objective):
 
 
 @dataclass(frozen=True)
-class KFold(_Objective):
-    r"""k-fold cross-validation: every row foretold by the folds it is not in.
+class KFold(ClosedForm):
+    r"""k-fold cross-validation: every row is predicted from the other folds.
 
     .. math:: \sum_F\sum_{i\in F}\log p(y_i\mid y_{-F})
 
-    With ``loss="squared error"`` it is :math:`-\tfrac n2\log` of their mean squared error, which :meth:`error` gives. Any
-    model has a value, by conditioning k times with ``inference`` and ``gram``; under Gaussian noise with ``Exact()`` and
-    ``Dense()`` one factorisation serves all folds, and there is a gradient for :func:`covary.learn`. k = n is
-    :class:`LeaveOneOut`.
+    With ``loss="squared error"`` it is :math:`-\tfrac n2\log` of the mean squared error, which :meth:`error` returns. The
+    value is available for any model, by conditioning k times with ``inference`` and ``gram``. Under Gaussian noise with
+    ``Exact()`` and ``Dense()``, one factorisation is enough for all folds, and there is a gradient for :func:`covary.learn`.
+    k = n is :class:`LeaveOneOut`.
 
     Parameters
     ----------
     k
-        How many folds, equal in size to within one row.
+        Number of folds, equal in size to within one row.
     loss
         ``"log density"`` or ``"squared error"``.
     seed
-        Which rows share a fold.
+        Seed of the random assignment of rows to folds.
     inference, gram
         As in :func:`covary.condition`.
     jitter
-        What is added to the diagonal of K, as a fraction of its mean; it does not grow.
+        Constant added to the diagonal of K, as a fraction of its mean; it is not increased automatically.
 
     References
     ----------
@@ -346,44 +364,47 @@ class KFold(_Objective):
     jitter: float = 0.0
 
     def rows(self, data: Data) -> list[np.ndarray]:
-        """The rows of every fold."""
+        """Return the rows of every fold."""
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 2 <= self.k <= data.rows:
             raise fail(
                 "KFold",
                 f"k is {self.k!r} for {counted(data.rows, 'row')}",
                 "give a number of folds from 2 to the number of rows",
+                argument="k",
             )
         return [np.sort(f) for f in np.array_split(np.random.default_rng(self.seed).permutation(data.rows), self.k)]
 
-    def _folds(self, data: Data) -> Any:
+    def _folds(self, data: Data) -> Folds | None:
         return self.rows(data)
 
-    def _closed(self, model: Any) -> bool:
+    def _closed(self, model: Model) -> bool:
         plain = isinstance(self.inference, Exact) and isinstance(self.gram, Dense)
-        return plain and isinstance(getattr(model, "likelihood", None), Gaussian)
+        return plain and isinstance(model.likelihood, Gaussian)
 
-    def __call__(self, model: Any, data: Data) -> float:
-        """The objective."""
+    def __call__(self, model: Model, data: Data) -> float:
+        """Return the objective."""
         _check_loss("KFold", self.loss)
         if self._closed(as_model(model)):
-            return _Objective.__call__(self, model, data)
+            return ClosedForm.__call__(self, model, data)
         if self.loss == "log density":
             return float(self._refits(model, data)[0].sum())
         return _profiled(self._who, self.error(model, data), self._count(data))[0]
 
-    def value_and_grad(self, model: Any, data: Data) -> tuple[float, Any]:
-        """The objective and its gradient, a model whose numbers are the derivatives."""
+    def value_and_grad(self, model: Model, data: Data) -> tuple[float, Model]:
+        """Return the objective and its gradient, as a model that holds the derivatives."""
         if not self._closed(as_model(model)):
             what = "only Gaussian noise with Exact() and Dense() has a gradient of cross-validation"
             raise fail("KFold", what, "learn by the log evidence, and compare models by this value")
-        return _Objective.value_and_grad(self, model, data)
+        return ClosedForm.value_and_grad(self, model, data)
 
-    def error(self, model: Any, data: Data) -> float:
-        """The mean squared error itself, in the units of y squared."""
+    def error(self, model: Model, data: Data) -> float:
+        """Return the mean squared error itself, in the units of y squared."""
         model = as_model(model)
         if model.likelihood.support == "labels" or model.likelihood.sized:
             name = type(model.likelihood).__name__
-            raise fail("KFold", f"a squared error is asked for of {name} observations", "use loss='log density'")
+            raise fail(
+                "KFold", f"a squared error is requested for {name} observations", "use " + Option("loss", "'log density'")
+            )
         if not self._closed(model):
             return _mean_square(columns(self._refits(model, data)[1]), data)[0]
         with precision(data.dtype), blas_threads(data.rows):
@@ -398,8 +419,8 @@ class KFold(_Objective):
         weight = data.rows if data.weight is None else float(data.weight.sum())
         return weight * (data.y.shape[1] if data.y.ndim == 2 else 1)
 
-    def _refits(self, model: Any, data: Data) -> tuple[np.ndarray, np.ndarray]:
-        """By conditioning on the other folds: the log density of every row, and its error."""
+    def _refits(self, model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        """Return the log density of every row and its error, by conditioning on the other folds."""
         model = as_model(model)
         density, error, likelihood = np.zeros(data.rows), np.zeros(data.y.shape), model.likelihood
         for rows in self.rows(data):
@@ -418,7 +439,8 @@ class KFold(_Objective):
             density[0] += likelihood.repeats(data)[0]
         return density, error
 
-    def _slopes(self, parts: _Parts, model: Any, data: Data, folds: Any) -> _Slopes:
+    def _slopes(self, parts: _Parts, model: Model, data: Data, folds: Folds | None) -> _Slopes:
+        assert folds is not None
         e, c = np.empty(parts.alpha.shape), np.empty(data.rows)
         blocks = []
         for rows in folds:
@@ -427,7 +449,7 @@ class KFold(_Objective):
             blocks.append(C)
         if self.loss == "log density":
             value, e_bar, c_bar = _log_density(e, c)
-            value += model.likelihood.repeats(data)[0]
+            value += _repeats(model, data)[0]
         else:
             error, e_bar, count = _mean_square(e, data)
             value, slope = _profiled(self._who, error, count)

@@ -1,221 +1,302 @@
-"""The search: starts on a coarse level, the end that holds most of the posterior, and its way up to all rows."""
+"""The stages of a search, in order; :func:`run_search` calls each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+import time
+from dataclasses import replace
 
 import numpy as np
 
+from covary._checks import fail
+from covary._errors import Option
+from covary._threads import blas_threads
+from covary.data import Data
+from covary.inference.base import Memory
+from covary.inference.condition import as_model, bind, check_room, check_weights
 from covary.optimise.base import Result
-from covary.optimise.clock import Clock, over
 from covary.optimise.lbfgs import lbfgs
-from covary.optimise.quasi_newton import quasi_newton
-from covary.parameters import POSITIVE, Packing
-from covary.selection.levels import GAIN
+from covary.selection.inducing import move_inducing
+from covary.selection.journal import Journal, fingerprint
+from covary.selection.learned import Learned, Restart
+from covary.selection.left_out import ClosedForm
+from covary.selection.objectives import LIMITLESS, Objective, WithGradient, box, limitless, natural_coordinates, needed_jitter
+from covary.selection.peaks import ROUGH, Peak, Route, further_starts, refine, weigh
 from covary.selection.priors import Priors
-from covary.selection.problem import difference_hessian
+from covary.selection.starts import spread_equal, starting_values
+from covary.selection.state import Levels, Search, Settings, Tracker, coarse_inference
+from covary.selection.stochastic import train
 
-ROUGH = 0.2  # ... while several starts are compared
-FLAT = 0.02  # of the target's spread: a posterior mean that varies less has found nothing
-NOISY, CRISP = 2.7, -3.0  # nats: a start with more noise than the plain one (75 % of var(y)), and one with less
-APART = 0.3  # unconstrained units beyond which two ends are different ones
-NEAR = 30.0  # nats below the highest end within which another may still hold more of the posterior
-MORE = 0.5  # nats: how much more than the highest another end must hold to be preferred, Laplace's method being rough
-CLEARLY = 2.0  # nats: how much more of the data another model must explain to be preferred
-MOVED = 0.1  # of a logarithm: how far a length-scale must go for neighbours to be looked for again
-ROUNDS = 4  # how often they are looked for again
-VALLEY = 0.2  # nats: how far the objective must fall half way between two ends to make them two peaks
-MANY = 60  # parameters beyond which a coarse Hessian, an evaluation for each, costs more than it saves
-HOPELESS = 20.0  # nats: a plain start so far below the best on few rows is not asked again on all of them
-LEAST = 0.05  # the least curvature counted: that of a prior with a standard deviation of 4.5 nats
-
-Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+FLAT = 0.02  # fraction of the target's spread: a posterior mean that varies less has found no signal
+CLEARLY = 2.0  # nats: improvement required for another model to be preferred
+MOVED = 0.1  # change of a log length-scale that triggers a new search for neighbours
+ROUNDS = 4  # maximum number of new searches for neighbours
 
 
-def further_starts(
-    theta0: np.ndarray, centre: np.ndarray, packing: Packing, count: int, rng: np.random.Generator
-) -> list[np.ndarray]:
-    """Further starts: the data's own scales; mostly noise; little noise; then draws around the data's scales.
-
-    Noise and signal explain the same scatter in different ways, and the evidence often has a peak for each.
-    """
-    planned = [centre]
-    for change in (NOISY, CRISP):
-        other = centre.copy()
-        for slot in packing.slots:
-            if slot.paths[0] == "likelihood.variance" and slot.space is POSITIVE:
-                other[slot.start : slot.stop] += change
-        planned.append(other)
-    planned = [p for p in planned if not np.allclose(p, theta0)][:count]
-    return planned + [centre + rng.normal(0.0, 1.5, packing.size) for _ in range(count - len(planned))]
+def run_search(settings: Settings) -> Learned:
+    """Find the hyperparameters after the clock has been started."""
+    state = prepare(settings)
+    first_level(state)
+    climb_all(state)
+    weigh_peaks(state)
+    try_rivals(state)
+    look_again(state)
+    settle(state)
+    if settings.stochastic:
+        return train_in_batches(state)
+    best = refine_levels(state)
+    best = settle_again(state, best)
+    return finish(state, with_inducing(state, best))
 
 
-@dataclass(frozen=True)
-class Peak:
-    """An end of a search; the Hessian there and its log determinant, where they were needed."""
-
-    end: Result
-    H: np.ndarray | None = None
-    log_det: float = 0.0
-
-    def mass(self) -> float:
-        r"""The log of the posterior's mass here, by Laplace's method: its height times :math:`|H|^{-1/2}`."""
-        return -self.end.value - 0.5 * self.log_det
-
-
-def weigh(results: list[Result], function: Function, priors: Priors, packing: Packing, deadline: Clock | None) -> list[Peak]:
-    r"""The different peaks among the ends of several searches, the one to be taken first (R&W, eq. 5.6; MacKay).
-
-    A narrow peak may be a little higher than a broad one and hold far less of the posterior: the mass near an optimum is its
-    height times :math:`|H|^{-1/2}`. The highest is left only for one that holds more. Where priors are not proper on every
-    positive parameter there is no mass, and the highest is the only one. Of ends that a rough search cannot tell apart the
-    first counts, so that a start drawn at random does not decide where the fine search begins.
-    """
-    lowest = min(results, key=lambda r: r.value)
-    best = next(r for r in results if r is lowest or (r.value < lowest.value + ROUGH and np.abs(r.x - lowest.x).max() < APART))
-    covered = all(priors.of(slot) is not None for slot in packing.slots if slot.space is POSITIVE)
-    rest = [r for r in sorted(results, key=lambda r: r.value) if r is not best and r.value < best.value + NEAR]
-    if not covered or not rest or over(deadline):
-        return [Peak(best)]
-    apart: list[Result] = [best]
-    for r in rest:
-        if not any(_one_peak(r, other, function) for other in apart):
-            apart.append(r)
-    if len(apart) == 1:
-        return [Peak(best)]
-    peaks = []
-    for r in apart:
-        H = difference_hessian(function, r.x, r.gradient, step=1e-2)
-        peaks.append(Peak(r, H, float(np.log(np.maximum(np.linalg.eigvalsh(H), LEAST)).sum())))
-    highest = peaks[0].mass()
-    return sorted(peaks, key=lambda p: -p.mass() - (MORE if p.mass() == highest else 0.0))
+def check(settings: Settings) -> None:
+    """Raise an error for problems that cannot be searched, before any work is done."""
+    model, data, gram, objective = settings.model, settings.data, settings.gram, settings.objective
+    first = data.take(slice(0, 1)) if isinstance(data, Data) else data
+    bind("learn", model, first, gram.probe())
+    check_weights("learn", model, data)
+    check_room("learn", model, data, gram)
+    if isinstance(objective, WithGradient) and not gram.whole:
+        what = f"{type(objective).__name__} is given with " + Option("gram", type(gram).__name__)
+        raise fail("learn", what, "it supports the dense gram only: leave gram out, or use Subset(...)")
+    if settings.stochastic and not gram.on_inducing:
+        raise fail("learn", "SVGP requires " + Option("gram", "LowRank(...)"), f"give one, not {type(gram).__name__}")
 
 
-def joins(x: np.ndarray, value: float, known: Sequence[Result]) -> bool:
-    """Whether a search has come close to an end that is known, and not above it."""
-    return any(value < r.value + 1.0 and np.abs(x - r.x).max() < APART for r in known)
+def prepare(settings: Settings) -> Search:
+    """Set up the problem in natural coordinates, with its box and its levels."""
+    began = time.monotonic()
+    check(settings)
+    data, gram, key = settings.data, settings.gram, settings.key
+    model = spread_equal(settings.model)
+    settings = replace(settings, model=model)
+    priors = Priors(model, settings.priors)
+    natural = spread_equal(starting_values(model, data))
+    packing = natural_coordinates(model, data, settings.tie, priors)
+    if packing.size == 0:
+        raise fail("learn", "every parameter is fixed", "free one, or call condition directly")
+    theta0, centre = packing.pack(model), packing.pack(natural)
+    lower, upper = box(packing, priors, data, theta0, centre)
+    batches, iterated = settings.stochastic, settings.inference.iterates
+    ladder = Levels(data, gram, iterated=iterated, coarse=settings.coarse, batches=batches, key=key)
+    if not settings.stochastic and (len(ladder.sizes) == 1 or gram.settles_first):
+        ladder.settle(natural, settings.clock)
+    inference = coarse_inference(model.likelihood) if settings.stochastic else settings.inference
+    problem = Objective(packing, priors, data, inference, gram, settings.objective, (lower, upper))
+    journal = None
+    if settings.checkpoint is not None and not settings.stochastic:
+        journal = Journal(settings.checkpoint, _name(settings, problem), packing.size)
+    return Search(
+        settings=settings,
+        priors=priors,
+        natural=natural,
+        problem=problem,
+        theta0=theta0,
+        centre=centre,
+        lower=lower,
+        upper=upper,
+        ladder=ladder,
+        levels=ladder.sizes,
+        journal=journal,
+        began=began,
+    )
 
 
-def _one_peak(a: Result, b: Result, function: Function) -> bool:
-    """Whether two ends belong to the same peak: close together, or with no valley half way."""
-    if np.abs(a.x - b.x).max() < APART:
-        return True
-    return function((a.x + b.x) / 2)[0] <= max(a.value, b.value) + VALLEY
+def first_level(state: Search) -> None:
+    """Set up the objective on the coarsest level, with the jitter required by the initial model, and all starts."""
+    settings, problem = state.settings, state.problem
+    model, packing, starts = settings.model, problem.packing, settings.starts
+    state.look()
+    state.plain = state.coarse.function(state.clipped(state.theta0))[0]
+    if not np.isfinite(state.plain):
+        problem.jitter = needed_jitter(model, settings.data, settings.inference, settings.gram)
+        if problem.jitter and isinstance(problem.custom, ClosedForm):
+            problem.custom = problem.custom.with_jitter(problem.jitter)
+            state.look()
+        if model.likelihood.latents > 1:  # there may be no mode
+            starts = (*starts, spread_equal(starting_values(model, settings.data, calm=True)))
+    rng = np.random.default_rng(settings.key)
+    further = further_starts(state.theta0, state.centre, packing, settings.n_restarts, rng)
+    state.points = [state.theta0, *(packing.pack(as_model(s)) for s in starts), *(state.clipped(p) for p in further)]
+    count = len(state.points) + len(settings.rivals)
+    state.tracker = Tracker(state.levels, count, packing.size, state.began, state.ladder.costs())
 
 
-def refine(
-    peaks: list[Peak],
-    levels: tuple[int, ...],
-    on: Any,
-    theta0: np.ndarray,
-    lower: Any,
-    upper: Any,
-    deadline: Any,
-    arrive: Callable[[int, np.ndarray], np.ndarray | None],
-    gain: Callable[[int], float],
-    height: Callable[[int, np.ndarray], float],
-    thinned: bool = False,
-    plain_below: float = 0.0,
-    need: Callable[[int], float] = lambda rows: 0.0,
-) -> Result:
-    """Carry the best coarse point and its Hessian up the levels; never end below the plain start.
+def climb_all(state: Search) -> None:
+    """Search from every start on the coarsest level."""
+    tolerance = state.fine if state.only else ROUGH
+    for i, point in enumerate(state.points):
+        state.tracker.start = i
+        state.results.append(state.climb(point, tolerance, 500 if i == 0 else 150, state.results))
+        if state.late():
+            break
+    unpack = state.problem.packing.unpack
+    state.restarts = [
+        Restart(unpack(p), unpack(r.x), -r.value, r.status, r.steps) for p, r in zip(state.points, state.results, strict=False)
+    ]
 
-    ``arrive(rows, theta)`` is where to begin on a level whose evidence is of another kind than the one below, so that the
-    Hessian means nothing there; None where it is of the same kind. ``gain(rows)`` is what a step must gain on a level,
-    ``height(rows, theta)`` the objective without its gradient, ``need(rows)`` the seconds an evaluation there will take. A
-    ``thinned`` sum of terms stands for the whole one already, and was settled anew since the peaks were found.
-    ``plain_below`` is how far the plain start was below the best on the coarsest level: where that was hopelessly far, more
-    rows, which widen the difference, need not be asked.
-    """
-    best, ask_start = peaks[0].end, plain_below < HOPELESS
-    for below, rows in pairwise(levels):
-        first = 0 if peaks[0].H is not None or len(best.x) > MANY else len(best.x)  # evaluations for a Hessian
-        if over(deadline, first * need(below) + len(peaks) * need(rows)):
-            points = [best.x, np.clip(theta0, lower, upper)][: 1 + ask_start]
-            return _cut_short(best, points, lambda x: height(levels[-1], x), on(levels[-1])[1], deadline)
-        coarser, _ = on(below)
-        function, note = on(rows)
-        growth = 1.0 if thinned else rows / below
-        peak = peaks[0] if len(peaks) == 1 else _promising(peaks, growth, function, note)
-        common = {"lower": lower, "upper": upper, "tolerance": gain(rows), "deadline": deadline, "note": note}
-        elsewhere = arrive(rows, peak.end.x)
-        if elsewhere is not None or (peak.H is None and len(peak.end.x) > MANY):
-            best = lbfgs(function, peak.end.x if elsewhere is None else elsewhere, **common)
+
+def weigh_peaks(state: Search) -> None:
+    """Find the distinct peaks among the end points, and put the one with most of the posterior mass first."""
+    with blas_threads(state.levels[0]):
+        state.peaks = weigh(state.results, state.coarse.function, state.priors, state.problem.packing, state.clock)
+
+
+def try_rivals(state: Search) -> None:
+    """Optimise every rival from the best point; a rival that explains the data clearly better replaces the model."""
+    for i, rival in enumerate(state.settings.rivals):
+        best = state.best
+        if not np.isfinite(best.value) or state.late():
+            break
+        state.tracker.start = len(state.points) + i
+        held, before = state.problem, state.coarse
+        packing = held.packing.like(spread_equal(as_model(rival)), tie=state.settings.tie)
+        if packing.names() != held.packing.names():
+            raise fail("learn", f"the rival {as_model(rival).kernel!r} has other parameters", "give models with the same ones")
+        state.problem = held.of(packing)
+        state.look()
+        found = state.climb(best.x)
+        unpack = packing.unpack
+        state.restarts.append(Restart(unpack(best.x), unpack(found.x), -found.value, found.status, found.steps))
+        if found.value < best.value - CLEARLY:
+            state.results = [found, *(state.climb(p.end.x) for p in state.peaks[1:])]
+            weigh_peaks(state)
         else:
-            H, base = peak.H, None if thinned else peak.end.gradient
-            H = difference_hessian(coarser, peak.end.x, base, step=1e-2) if H is None else H
-            best, _ = quasi_newton(function, peak.end.x, H * growth, **common)
-        peaks = [Peak(best)]
-        if rows == levels[-1] and ask_start and not over(deadline, need(rows)):
-            plain = height(rows, np.clip(theta0, lower, upper))
-            note(plain)
-            if plain < best.value:
-                again = lbfgs(function, theta0, lower=lower, upper=upper, tolerance=GAIN, deadline=deadline, note=note)
-                best = min(best, again, key=lambda r: r.value)
+            state.problem, state.coarse = held, before
+
+
+def look_again(state: Search) -> None:
+    """Search again where the rough searches on few rows found no signal or are not converged; raise an error if all failed."""
+    settings, best = state.settings, state.best
+    found = np.isfinite(best.value)
+    if settings.objective is None and found and state.problem.spread(best.x, *state.ladder.at(state.levels[0])) < FLAT:
+        # a few rows of a rare class can look like noise, and so can all rows when the scale is far off
+        points = [state.theta0] if len(state.levels) > 1 else []
+        points += [] if np.allclose(state.theta0, state.centre) else [state.clipped(state.centre)]
+        state.levels = state.levels[-1:]
+        state.ladder.settle(state.natural, state.clock)
+        state.look()
+        ends = [state.climb(p, state.fine, 500) for p in points or [best.x]]
+        state.peaks = [Peak(min(ends, key=lambda r: r.value))]
+    elif not state.only and len(state.levels) == 1 and found:
+        if state.late():
+            state.peaks = [Peak(replace(best, status=state.clock.status))]
+        else:
+            state.peaks = [Peak(min(state.climb(best.x, state.fine, 500), best, key=lambda r: r.value))]
+    if not np.isfinite(state.best.value):
+        what = "the objective is not finite at any start"
+        if state.clock.over():
+            raise fail("learn", f"{what} that was tried before max_time ran out", "allow more time")
+        raise fail("learn", what, "check the scales of X and y, or give other starting values")
+
+
+def settle(state: Search) -> None:
+    """Settle the gram (inducing inputs, neighbours) for the best model of the coarsest level."""
+    ladder, clock = state.ladder, state.clock
+    again = ladder.again(clock)
+    if (len(state.levels) > 1 or state.settings.stochastic) and (ladder.settled is None or not clock.over(again)):
+        ladder.settle(state.problem.packing.unpack(state.best.x), state.clock)
+
+
+def train_in_batches(state: Search) -> Learned:
+    """Finish a search with variational inference by training on batches of all rows."""
+    settings, rows = state.settings, state.settings.data.rows
+    problem = state.problem.of(state.problem.packing, inference=settings.inference, gram=state.ladder.now[0])
+    trained = train(problem, state.best.x, settings, state.tracker)
+    return Learned(
+        model=trained.model,
+        value=trained.value,
+        status=trained.status,
+        steps=len(state.history) + trained.steps,
+        seconds=state.seconds,
+        levels=(*state.levels, rows),
+        history=(*state.history, *((rows, value) for _, value in trained.history)),
+        restarts=tuple(state.restarts),
+        objective=problem,
+        theta=trained.theta,
+        start=Memory(q=trained.q),
+        recipe=settings.gram,
+        gram=problem.gram,
+    )
+
+
+def refine_levels(state: Search) -> Result:
+    """Refine the best peaks on the finer levels."""
+    ladder, problem = state.ladder, state.problem
+    route = Route(
+        sizes=state.levels,
+        on=lambda rung: state.on(rung.rows),
+        height=lambda rung, x: problem.value(x, *ladder.at(rung.rows)),
+        gain=lambda rung: ladder.gain(rung.rows),
+        start=state.theta0,
+        lower=state.lower,
+        upper=state.upper,
+        clock=state.clock,
+        arrive=lambda rung, x: ladder.arrive(rung.rows, problem.packing, x),
+        need=lambda rung: state.need(rung.rows),
+        thinned=state.settings.gram.thins,
+        plain_below=state.plain - state.best.value if np.isfinite(state.plain) else 0.0,
+    )
+    with blas_threads(state.levels[-1]):
+        return refine(state.peaks, route)
+
+
+def settle_again(state: Search, best: Result) -> Result:
+    """Recompute the neighbours with the length-scales found, until the length-scales no longer change."""
+    ladder, packing, rows = state.ladder, state.problem.packing, state.levels[-1]
+    for _ in range(ROUNDS if state.settings.gram.thins else 0):
+        moved = np.abs(best.x - ladder.begun(packing)).max()
+        if moved < MOVED or state.clock.over(ladder.again(state.clock)):
+            break
+        ladder.settle(packing.unpack(best.x), state.clock)
+        function, note = state.on(rows)
+        with blas_threads(rows):
+            best = lbfgs(
+                function,
+                best.x,
+                lower=state.lower,
+                upper=state.upper,
+                tolerance=ladder.gain(rows),
+                deadline=state.clock,
+                note=note,
+            )
     return best
 
 
-def _promising(peaks: list[Peak], growth: float, function: Function, note: Callable[[float], None]) -> Peak:
-    """The peak that promises most on more rows: its height there and what a Newton step with its Hessian would add.
-
-    More rows may raise another peak than few rows did, so each gets one evaluation before one of them is followed.
-    """
-
-    def promise(peak: Peak) -> float:
-        assert peak.H is not None
-        value, gradient = function(peak.end.x)
-        note(value)
-        if not np.isfinite(value):
-            return -np.inf
-        curvatures, directions = np.linalg.eigh(peak.H * growth)
-        gain = 0.5 * ((directions.T @ gradient) ** 2 / np.maximum(curvatures, LEAST)).sum()
-        return -value + gain - 0.5 * peak.log_det
-
-    promises = [promise(peak) for peak in peaks]
-    return peaks[int(np.argmax(promises))]
+def with_inducing(state: Search, best: Result) -> Result:
+    """Optimise the inducing inputs too if they are learned; from here on, the problem uses all rows."""
+    gram, problem = state.settings.gram, state.problem
+    problem.data, problem.gram = state.ladder.whole()
+    if not gram.moves_inducing or state.clock.over():
+        return best
+    return move_inducing(problem, best, state.box, state.clock, state.on(state.levels[-1]).note)
 
 
-def _cut_short(best: Result, points: list[np.ndarray], height: Any, note: Any, clock: Any) -> Result:
-    """Time ran out on a coarse level: the best of its point and the plain start, each told on all rows."""
-    ends = []
-    for x in points:
-        value = height(x)
-        note(value)
-        ends.append(Result(x, value, best.gradient, clock.status, best.steps))
-    return min(ends, key=lambda r: r.value)
-
-
-def move_inducing(problem: Any, best: Result, lower: np.ndarray, upper: np.ndarray, clock: Any, note: Any) -> Result:
-    """Search over the hyperparameters and the inducing inputs together, from where both are; the gram keeps the moved ones.
-
-    Inducing inputs are measured in the spread of their columns, so that one step means as much in each.
-    """
-    gram, data, p = problem.gram, problem.data, len(best.x)
-    Z = np.asarray(gram.inducing, np.float64)
-    spread = data.X.x.std(0)
-    spread = np.where(spread > 0, spread, 1.0)
-
-    def function(x: np.ndarray) -> tuple[float, np.ndarray]:
-        moved = gram.replace(inducing=x[p:].reshape(Z.shape) * spread)
-        found: dict[str, Any] = {}
-        value, slope = problem.at(data, moved, found)(x[:p])
-        if "inducing" not in found:
-            return value, np.zeros_like(x)
-        return value, np.concatenate([slope, -(found["inducing"] * spread).ravel()])
-
-    wide = np.full(Z.size, np.inf)
-    end = lbfgs(
-        function,
-        np.concatenate([best.x, (Z / spread).ravel()]),
-        lower=np.concatenate([lower, -wide]),
-        upper=np.concatenate([upper, wide]),
-        tolerance=GAIN,
-        max_steps=200,
-        deadline=clock,
-        note=note,
+def finish(state: Search, best: Result) -> Learned:
+    """Return the result of the search."""
+    problem, data = state.problem, state.settings.data
+    ended = best.status.startswith(("converged", "stuck"))
+    endless = ended and limitless(problem.packing, state.priors, data, best.x, state.box)
+    return Learned(
+        model=problem.packing.unpack(best.x),
+        value=-best.value,
+        status=LIMITLESS if endless else best.status,
+        steps=len(state.history),
+        seconds=state.seconds,
+        levels=state.levels,
+        history=tuple(state.history),
+        restarts=tuple(state.restarts),
+        objective=problem,
+        theta=best.x,
+        jitter=problem.jitter or 0.0,
+        recipe=state.settings.gram,
+        gram=problem.gram,
     )
-    problem.gram = gram.replace(inducing=end.x[p:].reshape(Z.shape) * spread)
-    return Result(end.x[:p], end.value, end.gradient[:p], end.status, best.steps + end.steps)
+
+
+def _name(settings: Settings, problem: Objective) -> str:
+    """Return the fingerprint of everything that determines the evaluations of a search and their values."""
+    custom = getattr(problem.custom, "__qualname__", None) or problem.custom
+    how = (problem.inference, problem.gram, sorted(problem.priors.by_path.items()), custom)
+    others = [as_model(other) for other in settings.starts], [as_model(other) for other in settings.rivals]
+    course = (settings.tie, settings.n_restarts, *others, settings.coarse, settings.key)
+    return fingerprint(settings.data, settings.model, *how, *course)

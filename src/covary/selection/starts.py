@@ -1,17 +1,19 @@
-"""Starting values from the data's scales, so that no search begins somewhere absurd.
+"""Starting values from the scales of the data, so that every search starts at a reasonable point.
 
-Each parameter has a natural scale: a length-scale that of its columns, a variance that of y, a period a share of the
-range. In a sum, later terms start smaller and shorter, so that equal summands never start at equal values and each finds a
-part of its own.
+Each parameter has a natural scale: that of its columns for a length-scale, that of y for a variance, a fraction of the range
+for a period. Later terms of a sum start smaller and shorter, so that equal summands never start at equal values and each
+can explain a different part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from covary._module import Mark
 from covary.data import Data
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
 from covary.kernels.combine import Columns
@@ -20,22 +22,28 @@ from covary.kernels.isotropic import PiecewisePolynomial, SquaredExponentialMixt
 from covary.kernels.metric import FactorMetric
 from covary.kernels.networks import ArcCosine, TanhNetwork
 from covary.kernels.nonstationary import NeuralNetwork
-from covary.kernels.parts import owners
 from covary.kernels.periodic import Cosine, Periodic
 from covary.kernels.spectral import Periodised, SpectralMixture
+from covary.kernels.sphere import OnSphere
 from covary.kernels.stationary import AbstractStationary
 from covary.kernels.varying import ChangePoint, ModulatedSquaredExponential
+from covary.kernels.warped import Mapped, Warped
 from covary.likelihoods.gaussian import Gaussian
-from covary.parameters import parameters, rebuild
+from covary.model import Model
+from covary.parameters import children, parameters, rebuild
 
-FEW_ROWS = 5  # on one input, how many rows apart the shortest length-scale that is tried reaches
-ASIDE = 10.0  # how much longer the other columns' are then: rows are neighbours in time, whatever else they differ in
-ALIKE, APART, SMOOTHED, MOST = 0.6, 0.5, 10, 20_000  # of a column in whose order rows are looked at: see :func:`ordering`
-SHRINK = 4.0  # how much shorter and smaller each further term of a sum starts
+Kernel: TypeAlias = AbstractKernel | tuple[AbstractKernel, ...]
+
+FEW_ROWS = 5  # shortest length-scale tried on one input, in rows
+ASIDE = 10.0  # factor on the length-scales of the other columns then: rows are neighbours in time, whatever their other values
+ALIKE, APART, SMOOTHED, MOST = 0.6, 0.5, 10, 20_000  # criteria for a column that orders the rows: see :func:`ordering`
+SHRINK = 4.0  # factor by which each further term of a sum starts shorter and smaller
+COMBINATIONS = (Sum, Product, Scaled, Power, Columns)
+ELSEWHERE = (Mapped, Warped, OnSphere, FactorMetric, Periodised)  # kernels inside which the scales of the columns do not apply
 
 
 class Column(NamedTuple):
-    """Where the columns lie and how far they reach: standard deviations, ranges and middles."""
+    """The standard deviations, ranges and midpoints of columns."""
 
     scale: np.ndarray
     span: np.ndarray
@@ -43,24 +51,24 @@ class Column(NamedTuple):
 
     @staticmethod
     def of(data: Data) -> Column:
-        """Those of data."""
+        """Return those of the inputs of the data."""
         x = np.asarray(data.X.x, np.float64)
         return Column(column_scales(data), np.ptp(x, axis=0), (x.min(0) + x.max(0)) / 2)
 
     def take(self, columns: np.ndarray) -> Column:
-        """Some of them."""
+        """Select columns."""
         return Column(*(each[columns] for each in self))
 
 
 def column_scales(data: Data) -> np.ndarray:
-    """The standard deviation of every column; one where a column does not vary."""
+    """Return the standard deviation of every column, or one for constant columns."""
     x = np.asarray(data.X.x, np.float64)
     spread = np.sqrt(_average((x - x[0] - _average(x - x[0], data)) ** 2, data))
     return np.where((np.ptp(x, 0) > 0) & (spread > 0), spread, 1.0)
 
 
 def target_scale(data: Data) -> float:
-    """The standard deviation of y (root mean square over outputs); where y does not vary its size, or else one."""
+    """Return the standard deviation of y (root mean square over outputs); its magnitude if constant, or one if zero."""
     y = np.asarray(data.y, np.float64).reshape(data.rows, -1)
     squares = ((y - target_mean(data)) ** 2).sum(1) + (0.0 if data.scatter is None else _per_row(data))
     spread = float(np.sqrt(_average(squares, data) / y.shape[1]))
@@ -70,20 +78,20 @@ def target_scale(data: Data) -> float:
 
 
 def target_mean(data: Data) -> np.ndarray:
-    """The mean of every output."""
+    """Return the mean of every output."""
     y = np.asarray(data.y, np.float64).reshape(data.rows, -1)
-    return y[0] + _average(y - y[0], data)  # differences, so that a constant is its own mean to the last digit
+    return y[0] + _average(y - y[0], data)  # differences, so that the mean of a constant is exact
 
 
-def working(model: Any, data: Data) -> Data:
-    """The data on the scale of the latent function: as they are under Gaussian noise, else the likelihood's rough guess."""
+def working(model: Model, data: Data) -> Data:
+    """Return the data on the scale of the latent function: unchanged for Gaussian noise, else a guess by the likelihood."""
     if isinstance(model.likelihood, Gaussian):
         return data
     return Data(data.X, model.likelihood.latent_values(data.y), None, data.weight)
 
 
-def _average(values: np.ndarray, data: Data) -> Any:
-    """The mean over observations: a row counts as often as its weight says."""
+def _average(values: np.ndarray, data: Data) -> np.ndarray:
+    """Return the weighted mean over rows."""
     return values.mean(0) if data.weight is None else np.average(values, axis=0, weights=data.weight)
 
 
@@ -92,8 +100,47 @@ def _per_row(data: Data) -> np.ndarray:
     return data.scatter if data.weight is None else data.scatter / data.weight
 
 
-def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
-    """The paths (from the model) of stationary length-scales, with the columns each one sees."""
+def owners(
+    kernel: AbstractKernel | tuple[AbstractKernel, ...], columns: int | np.ndarray, path: str = "kernel"
+) -> list[tuple[str, AbstractKernel, np.ndarray]]:
+    """Return every inner kernel that is not a combination, with the path of its parameters and its columns.
+
+    Kernels inside a kernel that changes the inputs (a map, a sphere) are omitted: the scales of the columns do not apply there.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, or a tuple of them.
+    columns
+        Its input columns: their number, or the columns themselves.
+    path
+        Its path in the model.
+
+    Examples
+    --------
+    >>> from covary.kernels import Hamming, Matern52
+    >>> for path, part, seen in owners(2.0 * (Matern52().on(0, 2) * Hamming().on(1)), 3):
+    ...     print(path, type(part).__name__, seen)
+    kernel.0 Matern52 [0 2]
+    kernel.1 Hamming [1]
+    """
+    seen = np.arange(columns) if isinstance(columns, int | np.integer) else np.asarray(columns)
+    if isinstance(kernel, tuple):
+        return [item for i, k in enumerate(kernel) for item in owners(k, seen, f"{path}.{i}")]
+    found: list[tuple[str, AbstractKernel, np.ndarray]] = []
+    if not isinstance(kernel, COMBINATIONS):
+        found.append((path, kernel, seen))
+    if isinstance(kernel, ELSEWHERE):
+        return found
+    inner = seen[list(kernel.columns)] if isinstance(kernel, Columns) else seen
+    for _, below, value in children(kernel, path):
+        if isinstance(value, AbstractKernel) or (isinstance(value, tuple) and value and isinstance(value[0], AbstractKernel)):
+            found += owners(value, inner, below)
+    return found
+
+
+def lengthscale_paths(kernel: Kernel, columns: int) -> dict[str, np.ndarray]:
+    """Return the paths (from the model) of stationary length-scales, with the columns each applies to."""
     found: dict[str, np.ndarray] = {}
     for path, owner, seen in owners(kernel, columns):
         if isinstance(owner, AbstractStationary):
@@ -101,19 +148,19 @@ def lengthscale_paths(kernel: Any, columns: int) -> dict[str, np.ndarray]:
     return found
 
 
-def brief(model: Any, data: Data, dates: Collection[int] = ()) -> list[Any]:
-    """The model with a length-scale of a few rows along the only column of its stationary kernel, or along the ``dates``.
+def brief(model: Model, data: Data, dates: Collection[int] = ()) -> list[Model]:
+    """Return the model with a length-scale of a few rows along the only column of a stationary kernel, or along ``dates``.
 
-    From a long one a trend is found, and the season round it is taken for noise. None where that is no shorter than usual.
+    From a long length-scale, a search finds a trend and treats the seasonal variation around it as noise. The list is empty
+    if the length-scale would be no shorter than usual.
     """
     kernels = model.kernel if isinstance(model.kernel, tuple) else (model.kernel,)
     found = lengthscale_paths(model.kernel, data.X.columns)
     if len(found) != len(kernels) or (len(kernels) > 1 and not model.likelihood.log_concave):
-        return []  # several scales already, or a second function of another kind
-    columns, changed = Column.of(data), False
+        return []  # there are several scales already, or a second latent function of a different kind
+    columns = Column.of(data)
 
-    def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
-        nonlocal changed
+    def change(path: str, value: np.ndarray, mark: Mark) -> tuple[np.ndarray, Mark]:
         seen = found.get(path, np.empty(0, int))
         if mark.fixed or len(seen) != np.size(value):
             return value, mark
@@ -122,20 +169,20 @@ def brief(model: Any, data: Data, dates: Collection[int] = ()) -> list[Any]:
         rest = np.ravel(value) * (ASIDE if wanted.any() else 1.0)
         new = np.where(wanted, short, rest)
         new = new if mark.bounds is None else np.clip(new, *mark.bounds)
-        changed = changed or not np.array_equal(new, np.ravel(value))
         return new.reshape(np.shape(value)), mark
 
     out = rebuild(model, change)
-    return [out] if changed else []
+    after = parameters(out)
+    return [] if all(np.array_equal(p.value, after[path].value) for path, p in parameters(model).items()) else [out]
 
 
-def ordering(model: Any, data: Data) -> list[int]:
-    """The column of several in whose order rows that follow each other are alike: a time written as a number.
+def ordering(model: Model, data: Data) -> list[int]:
+    """Find the column, if any, in whose order successive rows have similar targets: a time stored as a number.
 
-    What a straight line in all columns leaves of y is put into the order of each column, a running mean over a tenth of the
-    rows is taken off, and neighbours are held against each other. Their correlation is 0.7 to 0.9 in series with a season and
-    seldom above 0.3 in tables, whose rows differ in all other columns too. Columns whose values mostly repeat have no order,
-    and of very many rows nothing is looked at. At most one column is found.
+    The residuals of a linear regression of y on all columns are sorted by each column, a running mean over a tenth of the
+    rows is subtracted, and the correlation of neighbours is computed. It is 0.7 to 0.9 in seasonal series and seldom above
+    0.3 in tables, whose rows differ in all other columns too. Columns with mostly repeated values and data with very many
+    rows are not examined. At most one column is returned.
     """
     n, d = np.shape(data.X.x)
     if d < 2 or not 2 * SMOOTHED <= n <= MOST or model.likelihood.latents > 1:
@@ -155,21 +202,21 @@ def ordering(model: Any, data: Data) -> list[int]:
 
 
 def _running_mean(values: np.ndarray, width: int) -> np.ndarray:
-    """The mean of each row and its neighbours, so many in all; of fewer at both ends."""
+    """Return the centred running mean over ``width`` rows, or fewer at both ends."""
     sums = np.concatenate([np.zeros((1, *values.shape[1:])), values.cumsum(0)])
     rows = np.arange(len(values))
     low, high = np.maximum(rows - width // 2, 0), np.minimum(rows + width // 2 + 1, len(values))
     return (sums[high] - sums[low]) / (high - low)[:, None]
 
 
-def starting_values(model: Any, data: Data, *, calm: bool = False) -> Any:
-    """The model with every free parameter at its natural scale for these data; fixed ones keep their values.
+def starting_values(model: Model, data: Data, *, calm: bool = False) -> Model:
+    """Return the model with every free parameter at its natural scale for these data; fixed ones keep their values.
 
-    ``calm`` asks for a start at which every table has a posterior mode.
+    With ``calm``, the start is chosen such that a posterior mode exists for any data.
     """
     seen = working(model, data)
     y_scale, columns = target_scale(seen), Column.of(data)
-    values: dict[str, Any] = {}
+    values: dict[str, ArrayLike] = {}
     kernels = model.prior.kernel if isinstance(model.prior.kernel, tuple) else (model.prior.kernel,)
     levels = (model.likelihood.calm_levels if calm else model.likelihood.latent_levels)(y_scale)
     for which, kernel in enumerate(kernels):
@@ -189,7 +236,7 @@ def starting_values(model: Any, data: Data, *, calm: bool = False) -> Any:
         values |= {f"likelihood.{name}": value for name, value in model.likelihood.starting(data.y).items()}
     values["mean.value"] = float(target_mean(seen)[0]) if seen.y.ndim == 1 else 0.0
 
-    def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
+    def change(path: str, value: np.ndarray, mark: Mark) -> tuple[np.ndarray, Mark]:
         if mark.fixed or path not in values:
             return value, mark
         new = np.broadcast_to(np.asarray(values[path], np.float64), np.shape(value)).copy()
@@ -200,11 +247,11 @@ def starting_values(model: Any, data: Data, *, calm: bool = False) -> Any:
     return rebuild(model, change)
 
 
-def _natural(kernel: AbstractKernel, x: Column, shrink: float) -> dict[str, Any]:
-    """Natural values of one kernel's own parameters."""
+def _natural(kernel: AbstractKernel, x: Column, shrink: float) -> dict[str, ArrayLike]:
+    """Return natural values for the parameters of one kernel, without those of kernels inside it."""
     many, span = np.sqrt(len(x.scale)), np.where(x.span > 0, x.span, 1.0)
 
-    def fit(value: Any, like: Any) -> Any:
+    def fit(value: np.ndarray, like: ArrayLike) -> np.ndarray | float:
         return value if np.ndim(like) else float(np.exp(np.mean(np.log(value))))
 
     match kernel:
@@ -221,7 +268,7 @@ def _natural(kernel: AbstractKernel, x: Column, shrink: float) -> dict[str, Any]
             return {"period": period, "lengthscale": period / 4}
         case Linear() | Polynomial() | NeuralNetwork() | TanhNetwork() | ArcCosine():
             return {"lengthscale": fit(x.scale * many, kernel.lengthscale), "bias": 1.0}
-        case FactorMetric():  # the factors' own share is as large as that of the columns
+        case FactorMetric():  # the factors contribute as much as the columns
             own = kernel.loadings / np.maximum(np.linalg.norm(kernel.loadings, axis=0), 1e-300)
             return {"lengthscale": fit(x.scale * many, kernel.lengthscale), "loadings": own / (x.scale * many)[:, None]}
         case ModulatedSquaredExponential():
@@ -237,8 +284,8 @@ def _natural(kernel: AbstractKernel, x: Column, shrink: float) -> dict[str, Any]
     return {}
 
 
-def _sums(kernel: Any, path: str) -> list[tuple[str, Sum]]:
-    """Every sum inside a kernel with the path its terms are under."""
+def _sums(kernel: Kernel, path: str) -> list[tuple[str, Sum]]:
+    """Return every sum inside a kernel with the path of its terms."""
     if isinstance(kernel, Sum | Product | tuple):
         parts = kernel if isinstance(kernel, tuple) else kernel.terms if isinstance(kernel, Sum) else kernel.factors
         below = [item for i, part in enumerate(parts) for item in _sums(part, f"{path}.{i}")]
@@ -249,13 +296,13 @@ def _sums(kernel: Any, path: str) -> list[tuple[str, Sum]]:
 
 
 def _below(kernel: Scaled | Power | Columns, path: str) -> str:
-    """The path of what is inside a wrapper: the wrapper's own, unless the name of its variance would collide."""
+    """Return the path of the kernel inside a wrapper: that of the wrapper, unless the name of its variance would collide."""
     collides = isinstance(kernel, Scaled) and "variance" in parameters(kernel.kernel)
     return f"{path}.kernel" if collides else path
 
 
-def spread_equal(model: Any) -> Any:
-    """Move apart free parameters of equal summands that a user started at equal values (a symmetric saddle otherwise)."""
+def spread_equal(model: Model) -> Model:
+    """Separate the free parameters of summands with equal starting values, which would be a symmetric saddle point."""
     factors: dict[str, float] = {}
     for at, total in _sums(model.prior.kernel, "kernel"):
         seen: dict[str, int] = {}
@@ -264,7 +311,7 @@ def spread_equal(model: Any) -> Any:
             if copies:
                 factors |= dict.fromkeys(parameters(term, f"{at}.{rank}"), SHRINK ** (-copies))
 
-    def change(path: str, value: Any, mark: Any) -> tuple[Any, Any]:
+    def change(path: str, value: np.ndarray, mark: Mark) -> tuple[np.ndarray, Mark]:
         if path not in factors or mark.fixed:
             return value, mark
         new = np.asarray(value) * factors[path]

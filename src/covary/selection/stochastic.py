@@ -1,27 +1,27 @@
-"""Learning in batches: what ``learn`` does with variational inference once the coarse levels have shown where to begin."""
+"""Learning in batches with variational inference, after the coarse levels have provided a starting point."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from covary.inference.stochastic import Trained
-from covary.optimise.clock import Clock
-from covary.selection.problem import Objective
-from covary.selection.progress import Tracker
+from covary.gram.low_rank import LowRank
+from covary.inference.svgp import SVGP
+from covary.inference.svgp.stochastic import Trained
+from covary.selection.objectives import Objective
+from covary.selection.state import Settings, Tracker
 
 
-def train(
-    problem: Objective, theta: np.ndarray, recipe: Any, tie: Any, clock: Clock, checkpoint: Any, key: int, tracker: Tracker
-) -> Trained:
-    """Hyperparameters, inducing inputs and the variational posterior together, from a coarse optimum.
+def train(problem: Objective, theta: np.ndarray, settings: Settings, tracker: Tracker) -> Trained:
+    """Train hyperparameters, inducing inputs and the variational posterior together, from a coarse optimum.
 
-    Inducing inputs that were chosen for the user move with the rest; those the user gave stay, unless ``learned``. The
-    problem's gram is the trained one afterwards.
+    Inducing inputs that were chosen automatically are trained too; given ones are kept, unless ``learned``. Afterwards
+    ``problem.gram`` is the trained gram.
     """
-    packing = problem.packing
-    begin = packing.like(packing.unpack(theta), tie=tie)
+    packing, gram, asked, clock = problem.packing, problem.gram, settings.gram, settings.clock
+    assert isinstance(problem.inference, SVGP)
+    assert isinstance(gram, LowRank)
+    assert isinstance(asked, LowRank)
+    begin = packing.like(packing.unpack(theta), tie=settings.tie)
     left = None if clock.end is None else max(1.0, clock.left())
     rows = problem.data.rows
 
@@ -34,13 +34,13 @@ def train(
         begin,
         problem.priors,
         problem.data,
-        problem.gram,
-        key=key,
+        gram,
+        key=settings.key,
         box=problem.box,
-        learn_inducing=problem.gram.learned or np.ndim(recipe.inducing) == 0,
+        learn_inducing=gram.learned or np.ndim(asked.inducing) == 0,
         max_time=left,
         note=note,
-        checkpoint=checkpoint,
+        checkpoint=settings.checkpoint,
     )
-    problem.gram = problem.gram.replace(inducing=found.Z)
+    problem.gram = gram.replace(inducing=found.Z)
     return found

@@ -1,0 +1,1 @@
+"""Model families: one package for each, holding everything specific to it."""

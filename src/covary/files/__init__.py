@@ -1,0 +1,190 @@
+"""Model files (``.covary``): a zip archive of one JSON page and plain arrays. No pickle; loading executes nothing.
+
+A file holds a :class:`covary.fits.Fit`: its family, the family's own state, columns, target, scale, classes, method and origin.
+:func:`write_fit` and :func:`read_fit` write and read it; :func:`save` and :func:`load` do the same for estimators.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from covary._checks import CovaryError, fail
+from covary._errors import Option
+from covary.files.container import PAGE as PAGE
+from covary.files.container import SCHEMA as SCHEMA
+from covary.files.container import BadFile as BadFile
+from covary.files.container import NeedsFunctions as NeedsFunctions
+from covary.files.container import bad as bad
+from covary.files.container import is_model as is_model
+from covary.files.container import read as read
+from covary.files.container import write as write
+
+if TYPE_CHECKING:
+    import jax
+
+    from covary.files.pages import Page
+    from covary.fits import Fit, Fitted, Origin
+
+
+class Maker(Protocol):
+    """Estimator class, as needed for model files."""
+
+    def _check_origin(self, origin: Origin, classes: bool) -> None: ...
+
+    def _from_fit(self, fit: Fit) -> Fitted: ...
+
+
+def save(model: Fit | Fitted, path: str | os.PathLike[str], *, factor: bool | None = None) -> None:
+    """Write a fitted model to a file atomically.
+
+    Parameters
+    ----------
+    model
+        A fitted estimator, or a :class:`covary.fits.Fit`.
+    path
+        The file to write, by convention ``model.covary``.
+    factor
+        Whether to store the Cholesky factor of the covariance matrix (4 n² bytes) rather than recompute it on loading.
+        By default it is stored if it takes at most 64 MiB (n ≤ 4,096).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from covary import GPRegressor, load
+    >>> model = GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(model, f"{folder}/model.covary")
+    ...     again = load(f"{folder}/model.covary")
+    >>> bool((again.predict([[0.5]]) == model.predict([[0.5]])).all())
+    True
+    """
+    from covary.fits import of
+
+    write_fit(of(model, "save"), path, factor=factor)
+
+
+def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., jax.Array]] | None = None) -> Any:
+    """Load a model written by :func:`save`, in this or another process: predictions are identical to the last bit.
+
+    Parameters
+    ----------
+    path
+        The file.
+    functions
+        Your own functions used by the model's kernels, means and likelihoods, by name. A file holds only their names.
+
+    Returns
+    -------
+    The estimator, or the :class:`covary.fits.Fit` if it was not made by an estimator.
+    """
+
+    def check(family: str, origin: Origin, classes: bool) -> None:
+        if origin.estimator:
+            _maker(family, origin.estimator)._check_origin(origin, classes)
+
+    fit = _read_fit(path, functions, check)
+    with _blaming(path):
+        return _maker(fit.family, fit.origin.estimator)._from_fit(fit) if fit.origin.estimator else fit
+
+
+def _maker(family: str, name: str) -> Maker:
+    """Return the estimator class with a given name."""
+    from covary.fits.family import family as family_named
+
+    return getattr(importlib.import_module(family_named(family).estimators[name]), name)
+
+
+def write_fit(fit: Fit, path: str | os.PathLike[str], *, factor: bool | None = None) -> None:
+    """Write a fit to a file atomically; see :func:`save`."""
+    from covary.files.pages import page_of
+    from covary.fits import family_of
+
+    known = family_of(fit).estimators
+    if fit.origin.estimator and fit.origin.estimator not in known:
+        raise fail("save", f"got {fit.origin.estimator}", f"give one of {', '.join(known)}")
+    stored = page_of(fit, factor=factor)
+    write(path, fit.origin.estimator or fit.family, stored.page, stored.arrays)
+
+
+def read_fit(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., jax.Array]] | None = None) -> Fit:
+    """Read a fit from a file; see :func:`load`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from covary import GPRegressor
+    >>> model = GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/model.covary")
+    ...     fit = read_fit(f"{folder}/model.covary")
+    >>> fit.family, fit.origin.estimator, fit.target
+    ('gaussian_process', 'GPRegressor', ('y',))
+    """
+    return _read_fit(path, functions)
+
+
+def _read_fit(
+    path: str | os.PathLike[str],
+    functions: Mapping[str, Callable[..., jax.Array]] | None,
+    check: Callable[[str, Origin, bool], None] | None = None,
+) -> Fit:
+    """Read a fit, first calling ``check`` with the family, the origin, and whether there are classes."""
+    given = dict(functions or {})
+    if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
+        raise fail(
+            "load",
+            Option("functions") + " is not a dict of functions by name",
+            "give " + Option("functions", "{'name': function}"),
+        )
+    if not isinstance(path, str | os.PathLike):
+        raise BadFile("load", f"the path is a {type(path).__name__}", "give the name of a file")
+    kind, page, arrays = read(path)
+    family, estimator = _family_of_file(path, kind, page)
+    used = page.get("functions", [])
+    with _blaming(path):
+        lacking = [str(name)[:60] for name in used if name not in given]  # type: ignore[union-attr]
+    if lacking:
+        inside = ", ".join(f"{name!r}: {name}" for name in lacking[:8])
+        named = f"the function{'s' if len(lacking) > 1 else ''} {', '.join(map(repr, lacking[:8]))}"
+        what = f"{str(path)!r} uses {named} of the program that saved it"
+        raise NeedsFunctions("load", what, "pass " + Option("functions", f"{{{inside}}}"))
+    from covary.files.pages import fit_of
+
+    with _blaming(path):  # files that the model refers to may have been moved with it
+        return fit_of(page, arrays, given, str(Path(path).resolve().parent), family, estimator, check)
+
+
+def _family_of_file(path: str | os.PathLike[str], kind: str, page: Page) -> tuple[str, str]:
+    """Return the family and estimator (or "") of a file; ``kind`` is the estimator if there is one, else the family."""
+    from covary._families import find
+    from covary.files.pages import OLDEST
+    from covary.fits.family import family
+
+    if find(kind) is not None:
+        return kind, ""
+    name = page.get("family", OLDEST)
+    if not isinstance(name, str) or find(name) is None or kind not in family(name).estimators:
+        raise bad(path, f"holds a {kind[:60]!r}, which this version of covary cannot read", "load it with a newer covary")
+    return name, kind
+
+
+@contextmanager
+def _blaming(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn errors about the content of a file into errors that name the file."""
+    try:
+        yield
+    except BadFile:
+        raise
+    except CovaryError as error:
+        what = str(error.what) if error.who == "load" else f"{error.who}: {error.what}" if error.what else error.who
+        short = what if len(what) <= 400 else f"{what[:300]} ... {what[-100:]}"
+        raise BadFile("load", f"{str(path)!r} cannot be used: {short}", error.do) from None
+    except MemoryError:
+        raise bad(path, "needs more memory than is available") from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise bad(path, f"holds entries that do not fit together ({type(error).__name__})") from None

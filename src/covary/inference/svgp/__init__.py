@@ -1,0 +1,3 @@
+"""Variational inference through inducing inputs, in batches: any likelihood, any number of rows."""
+
+from covary.inference.svgp.svgp import SVGP as SVGP

@@ -1,0 +1,76 @@
+"""The log evidence under the JAX transformations ``jax.grad``, ``jax.jit`` and ``jax.vmap``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import jax
+import numpy as np
+
+from covary._checks import fail, is_traced
+from covary._errors import Option, Phrase
+from covary.data import Data
+from covary.gram.base import AbstractGram
+from covary.gram.dense import Dense
+from covary.gram.traced import evidence, projected
+from covary.inference.base import AbstractInference
+from covary.inference.exact import Exact
+from covary.inference.plan import AbstractPlan
+from covary.likelihoods.gaussian import Gaussian
+from covary.model import Model
+
+WHO = "log_evidence"
+INSTEAD = "use log_evidence_and_grad outside of them"
+
+
+def traced_log_evidence(model: Model, data: Data, inference: AbstractInference, gram: AbstractGram | AbstractPlan) -> jax.Array:
+    """Compute the log evidence of a model or data with tracers; raise an error for unsupported combinations."""
+    check_combination(model, data, inference, gram)
+    check_precision(data)
+    check_shapes(model, data)
+    assert isinstance(gram, Dense)
+    return evidence(model, data, gram.jitter, projected(model, data.X))
+
+
+def check_combination(model: Model, data: Data, inference: AbstractInference, gram: AbstractGram | AbstractPlan) -> None:
+    """Raise an error unless it is exact inference with the dense gram under Gaussian noise, which can be traced."""
+    if not isinstance(model, Model) or not isinstance(data, Data):
+        raise fail(WHO, f"got {type(model).__name__} and {type(data).__name__}", "give a Model(GP(kernel)) and Data(X, y)")
+    if type(model.likelihood) is not Gaussian:
+        name = type(model.likelihood).__name__
+        raise fail(WHO, _cannot("likelihood", f"{name}(...)"), f"trace a model with Gaussian noise, or {INSTEAD}")
+    if not isinstance(inference, Exact):
+        raise fail(
+            WHO,
+            _cannot("inference", f"{type(inference).__name__}()"),
+            "use " + Option("inference", "Exact()") + f", or {INSTEAD}",
+        )
+    if not isinstance(gram, Dense):
+        raise fail(WHO, _cannot("gram", f"{type(gram).__name__}(...)"), "use " + Option("gram", "Dense()") + f", or {INSTEAD}")
+    basis = model.prior.basis
+    if basis is not None and any(map(is_traced, jax.tree_util.tree_leaves((data.X, basis)))):
+        what = "explicit basis functions are NumPy functions, but X or their covariance is traced"
+        raise fail(WHO, what, f"trace the kernel, the mean and the noise only, or {INSTEAD}")
+
+
+def _cannot(argument: str, value: str) -> Phrase:
+    return "jax.grad, jit and vmap do not work with " + Option(argument, value)
+
+
+def check_precision(data: Data) -> None:
+    """Raise an error in 32-bit mode unless the data are float32: JAX then converts all traced values to float32."""
+    if jax.dtypes.canonicalize_dtype(np.float64) != np.float32:
+        return
+    if is_traced(data.X.x) or data.dtype != np.float32:
+        raise fail(
+            WHO,
+            "JAX computes in 32 bit here, which is too coarse for a covariance matrix",
+            "trace it inside `with jax.enable_x64(True):`, where data of type float32 stay float32",
+        )
+
+
+def check_shapes(model: Model, data: Data) -> None:
+    """Run the checks of kernel and mean as far as possible without the values of tracers."""
+    for part in (*model.prior.kernels, model.prior.mean):
+        with suppress(jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            part.check(data.X)
