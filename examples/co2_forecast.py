@@ -1,4 +1,4 @@
-"""Forecast atmospheric CO2 twenty years ahead, with error bars: what ``make demo`` runs, and ``covary demo``.
+"""Forecast atmospheric CO2 twenty years ahead, with error bars; run by ``make demo`` and ``covary demo``.
 
 The kernel is the one of Rasmussen & Williams (2006), section 5.4.3; see :mod:`covary.cli.demo` for every step.
 """
@@ -13,7 +13,10 @@ from covary.cli.demo import run_demo
 
 
 def main(out: Path) -> None:
-    """Fit, forecast, and write predictions.csv, forecast.png, co2.csv and co2.covary; compiled code is kept beside them."""
+    """Fit, forecast, and write predictions.csv, forecast.png, co2.csv and co2.covary.
+
+    Compiled code is cached in the same folder.
+    """
     out.mkdir(parents=True, exist_ok=True)
     enable_cache(str(out / "cache"))
     run_demo(out)

@@ -1,4 +1,4 @@
-"""Makes ``laws`` and ``unit`` importable from every test, shares compiled code, and finds published data sets."""
+"""Make ``laws`` and ``unit`` importable from every test, share compiled code, and find published data sets."""
 
 import os
 import sys

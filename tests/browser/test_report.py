@@ -1,6 +1,7 @@
-"""The report in a real browser: nothing is complained about, nothing overflows, everything can be reached by keyboard.
+"""The report in a real browser: no console errors, no overflow, everything reachable by keyboard.
 
-Chromium and its driver are Debian packages; where they are missing, root installs them, and everyone else skips.
+Chromium and its driver are Debian packages. If they are missing, they are installed when running as root; otherwise the tests
+are skipped.
 """
 
 from __future__ import annotations

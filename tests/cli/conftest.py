@@ -1,17 +1,21 @@
-"""What the tests of the command share: a runner in this process, a shell in another, small tables."""
+"""Fixtures for tests of the command: a runner in this process, one in a subprocess, and small tables."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
+
+from covary._errors import CovaryError
 
 COMMAND = [sys.executable, "-c", "from covary.cli import main; main()"]
 
@@ -79,6 +83,16 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     two.save(folder / "two.covary")
     covary.GPRegressor(random_state=0).fit(frame[["x", "z"]].to_numpy(), frame["y"]).save(folder / "bare.covary")
     return folder
+
+
+@contextmanager
+def refused(kind: type[CovaryError], match: str) -> Iterator[pytest.ExceptionInfo[CovaryError]]:
+    """As ``pytest.raises``, of the message that the command would show."""
+    from covary.cli.doors import verdict
+
+    with pytest.raises(kind) as caught:
+        yield caught
+    assert re.search(match, verdict(caught.value)[1]), verdict(caught.value)[1]
 
 
 def environment(home: Path) -> dict[str, str]:

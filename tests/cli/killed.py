@@ -1,8 +1,8 @@
-"""A process whose children write one model file and are killed at random moments; run by test_kill.
+"""A process whose children write one model file and are killed at random times; run by test_kill.
 
-``python killed.py FOLDER FITS WRITES SEED``. FOLDER holds model.covary, other.covary and t.csv. So many children run ``covary
-fit`` over model.covary, so many write the two models over it in turn. After every kill the file is the old one or a new one.
-Nothing is computed in this process itself, only in children: JAX and fork do not go together otherwise.
+``python killed.py FOLDER FITS WRITES SEED``. FOLDER contains model.covary, other.covary and t.csv. FITS children run ``covary
+fit`` over model.covary, and WRITES children write the two models over it in turn. After every kill the file must be the old one
+or a new one. This process computes nothing itself, only its children do, because JAX cannot be used across a fork.
 """
 
 from __future__ import annotations

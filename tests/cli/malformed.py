@@ -1,7 +1,7 @@
-"""Three hundred malformed tables, the same every time: what people's files look like on a bad day.
+"""Three hundred malformed tables, generated deterministically.
 
-Every kind is a function of a random generator that gives the bytes of a file, or (suffix, bytes). Most should be refused in
-one sentence; some are strange but right and should be fitted.
+Each kind is a function of a random generator that returns the bytes of a file, or (suffix, bytes). Most should raise an error;
+some are unusual but valid and should be fitted.
 """
 
 from __future__ import annotations

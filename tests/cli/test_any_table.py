@@ -1,4 +1,4 @@
-"""Any table of any cells through the command (hypothesis): a documented end, one sentence, no traceback, no NaN."""
+"""The command with arbitrary tables (hypothesis): a documented exit code, one error message, no traceback, no NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Classes, counts and other targets through the command: what they are taken for, what comes out, how it is scored."""
+"""Classes, counts and other targets in the command: interpretation, output and scores."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_latent_of_two_classes(call: Call) -> None:
     np.testing.assert_array_equal(found["predictions"]["std"], std)
     assert found["scores"] == predict(call)["scores"]
     fit(call, "size")
-    assert "--latent goes with two classes, and the model has 3" in error(call("predict", "m.covary", "new.csv", "--latent"), 2)
+    assert "--latent requires two classes, and the model has 3" in error(call("predict", "m.covary", "new.csv", "--latent"), 2)
 
 
 OTHERS = {
@@ -198,12 +198,12 @@ def test_the_other_names(call: Call, target: str, name: str) -> None:
 
 
 def test_names_are_the_estimators_own() -> None:
-    from covary.cli.options import LikelihoodChoice
-    from covary.cli.targets import KINDS
-    from covary.estimators.observed import NAMES
+    from covary.families.gaussian_process import options
+    from covary.families.gaussian_process.settings import LIKELIHOODS
+    from covary.tables.targets import KINDS
 
-    assert set(KINDS) == {"classes", *NAMES}
-    assert {choice.value for choice in LikelihoodChoice} == {"auto", *KINDS}
+    assert set(KINDS) == {"classes", *LIKELIHOODS}
+    assert set(options.LIKELIHOODS) == {"auto", *KINDS}
 
 
 def test_an_infinite_std_is_left_empty(call: Call, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_sizes_are_asked_for_by_name(call: Call) -> None:
     bare = predict(call)
     assert bare["notes"] == [
         "'new.csv' has no column 'trials': predictions are for a size of 1, and not scored",
-        "not inputs of the model, and ignored: 'games'",
+        "ignored columns, which are not inputs of the model: 'games'",
     ]
     assert bare["scores"] == {}
     np.testing.assert_array_equal(bare["predictions"]["mean"], model.predict(after[["x", "z"]]))
@@ -241,7 +241,7 @@ def test_sizes_are_asked_for_by_name(call: Call) -> None:
     assert "give whole numbers of trials" in error(call("predict", "m.covary", "new.csv", "--size-column", "hours"), 3)
     assert "give positive numbers" in error(call("predict", "m.covary", "new.csv", "--size-column", "z"), 3)
     fit(call, "ill")
-    assert "--size-column goes with counts" in error(call("predict", "m.covary", "new.csv", "--size-column", "hours"), 2)
+    assert "--size-column requires counts" in error(call("predict", "m.covary", "new.csv", "--size-column", "hours"), 2)
 
 
 def test_what_cannot_be_is_not_scored(call: Call) -> None:
@@ -252,7 +252,9 @@ def test_what_cannot_be_is_not_scored(call: Call) -> None:
     after.to_csv("new.csv", index=False)
     found = predict(call)
     assert found["scores"]["n"]["rows"] == 17
-    assert found["notes"] == ["n: 2 rows with a value the model holds impossible ('-1' on line 5) left out of the scores"]
+    assert found["notes"] == [
+        "n: 2 rows with a value that is impossible under the model ('-1' on line 5) left out of the scores"
+    ]
 
 
 def test_classes_that_were_never_seen(call: Call) -> None:
@@ -262,7 +264,7 @@ def test_classes_that_were_never_seen(call: Call) -> None:
     after.loc[[2, 4, 6], "ill"] = ["maybe", " No ", None]
     after.to_csv("new.csv", index=False)
     result = call("predict", "m.covary", "new.csv")
-    assert "ill: 1 row with a class the model does not know ('maybe' on line 4) left out of the scores" in result.stderr
+    assert "ill: 1 row with a class unknown to the model ('maybe' on line 4) left out of the scores" in result.stderr
     assert "(18 rows with a known class)" in result.stderr
     seen = [i for i in range(20) if i not in (2, 6)]
     y = ["No" if i == 4 else after["ill"][i] for i in seen]
@@ -272,7 +274,7 @@ def test_classes_that_were_never_seen(call: Call) -> None:
 
 
 def test_labels_may_be_written_in_another_way(call: Call) -> None:
-    from covary.cli.classes import codes_of
+    from covary.tables.labels import codes_of
 
     def codes(cells: list[Any], classes: list[Any]) -> list[int]:
         return codes_of(pd.Series(cells), np.array(classes)).tolist()
@@ -342,31 +344,46 @@ def cells(labels: list[Any], target: str = "y") -> list[list[Any]]:
 @pytest.mark.parametrize(
     ("labels", "options", "code", "said"),
     [
-        (["a"] * 6, [], 3, "column 'y' of 't.csv' holds one class only ('a'); give rows of two classes or more."),
-        ([1] * 6, ["--likelihood", "classes"], 3, "holds one class only ('1')"),
+        (["a"] * 6, [], 3, "column 'y' of 't.csv' has only one class ('a'); give rows of two classes or more."),
+        ([1] * 6, ["--likelihood", "classes"], 3, "has only one class ('1')"),
         ([0.5, 1.5, 0.5, 1.5], ["--likelihood", "classes"], 3, "is 0.5 on line 2, a measurement rather than a class"),
-        ([0.5, 1.5, "high", 2.5], [], 3, "holds text among numbers ('high' on line 4); correct it, or say --likelihood"),
-        ([f"id{i}" for i in range(30)], [], 3, "holds 30 different texts in 30 rows, too many to be taken for classes"),
+        ([0.5, 1.5, "high", 2.5], [], 3, "contains text among numbers ('high' on line 4); correct it, or give --likelihood"),
+        ([f"id{i}" for i in range(30)], [], 3, "contains 30 different texts in 30 rows, too many to be classes"),
         ([3, 0, -2, 1], ["--likelihood", "poisson"], 3, "column 'y' of 't.csv' is -2 on line 4; Poisson counts are 0, 1, 2"),
         ([3, 0.5, 2, 1], ["--likelihood", "negative_binomial"], 3, "column 'y' of 't.csv' is 0.5 on line 3"),
         ([3, 0, 2, 1], ["--likelihood", "gamma"], 3, "column 'y' of 't.csv' is 0 on line 3"),
-        ([3, -1, 2, 1], ["--likelihood", "ordinal"], 3, "column 'y' of 't.csv' needs levels 0, 1, 2, ...; number the levels"),
+        (
+            [3, -1, 2, 1],
+            ["--likelihood", "ordinal"],
+            3,
+            "column 'y' of 't.csv' needs levels 0, 1, 2, ... under an ordinal likelihood",
+        ),
         ([1, 0, 3, 1], ["--likelihood", "binomial"], 3, "is 3 on line 4, of one trial; name the column of trials"),
         ([1, 9, 3, 1], ["--likelihood", "binomial", "--size-column", "x"], 3, "given by --size-column, is 0 on line 2"),
-        (["a", "b"] * 3, ["--likelihood", "poisson"], 3, "column 'y' of 't.csv' holds text ('a' on line 2"),
-        (["a", "b"] * 3, ["--inference", "exact"], 2, "--inference exact goes with Gaussian noise"),
-        (["a", "b", "c"] * 3, ["--inference", "ep"], 2, "--inference ep goes with two classes, but 'y' has more"),
-        (["a", "b", "c"] * 3, ["--link", "probit"], 2, "--link goes with two classes, but 'y' holds 3; leave it out."),
-        ([0.1, 0.2, 0.3], ["--link", "probit"], 2, "--link goes with two classes, but 'y' holds numbers"),
-        ([0.1, 0.2, 0.3], ["--link", "probit", "--likelihood", "gamma"], 2, "--link goes with two classes, not with"),
-        (["a", "b"] * 3, ["--noise-column", "x"], 2, "--noise-column does not go with classes, and 'y' names classes"),
+        (["a", "b"] * 3, ["--likelihood", "poisson"], 3, "column 'y' of 't.csv' contains text ('a' on line 2"),
+        (["a", "b"] * 3, ["--inference", "exact"], 2, "--inference exact requires Gaussian noise"),
+        (["a", "b", "c"] * 3, ["--inference", "ep"], 2, "--inference ep requires two classes, but 'y' has more"),
+        (["a", "b", "c"] * 3, ["--link", "probit"], 2, "--link requires two classes, but 'y' has 3; leave it out."),
+        ([0.1, 0.2, 0.3], ["--link", "probit"], 2, "--link requires two classes, but 'y' contains numbers"),
+        (
+            [0.1, 0.2, 0.3],
+            ["--link", "probit", "--likelihood", "gamma"],
+            2,
+            "--link requires two classes, not --likelihood gamma",
+        ),
+        (
+            ["a", "b"] * 3,
+            ["--noise-column", "x"],
+            2,
+            "--noise-column cannot be combined with classes, and 'y' contains classes",
+        ),
         ([1, 0, 3, 1], ["--noise-column", "x", "--likelihood", "poisson"], 2, "--noise-column is the size of Gaussian noise"),
-        (["a", "b"] * 3, ["--size-column", "x"], 2, "--size-column does not go with classes"),
-        ([0.1, 0.2, 0.3], ["--size-column", "x"], 2, "--size-column goes with counts and binomial successes, but 'y' holds"),
-        ([0.1, 0.2], ["--size-column", "x", "--likelihood", "gamma"], 2, "not with --likelihood gamma; leave one of them out"),
+        (["a", "b"] * 3, ["--size-column", "x"], 2, "--size-column cannot be combined with classes"),
+        ([0.1, 0.2, 0.3], ["--size-column", "x"], 2, "--size-column requires counts or binomial successes, but 'y' contains"),
+        ([0.1, 0.2], ["--size-column", "x", "--likelihood", "gamma"], 2, "not --likelihood gamma; leave one of them out"),
         ([0, 1, 4, 2], ["--inference", "exact"], 2, "leave it out, or add --likelihood gaussian."),
         ([0.1, 0.2], ["--likelihood", "laplace", "--inference", "laplace"], 2, "choose ep, or leave it out."),
-        ([0.1, 0.2], ["--likelihood", "heteroscedastic", "--inference", "ep"], 2, "goes with one latent function"),
+        ([0.1, 0.2], ["--likelihood", "heteroscedastic", "--inference", "ep"], 2, "requires one latent function"),
     ],
 )
 def test_bad_input(call: Call, tmp_path: Path, labels: list[Any], options: list[str], code: int, said: str) -> None:
@@ -411,7 +428,7 @@ def test_mixed_labels_are_text(call: Call, tmp_path: Path) -> None:
 def test_a_class_of_one_row(call: Call, tmp_path: Path) -> None:
     write(tmp_path / "t.csv", cells(["a", "b"] * 5 + ["rare"]))
     text = call("fit", "t.csv", "-t", "y").stdout
-    assert "one row only of class rare" in text
+    assert "only one row of class rare" in text
     assert "rare 1" in text
 
 
@@ -420,10 +437,10 @@ def test_several_targets_are_measurements(call: Call, tmp_path: Path) -> None:
     found = json.loads(call("fit", "t.csv", "-t", "bit,n", "--inputs", "x,z", "--json", "--max-time", 1).stdout)
     assert (found["task"], found["likelihood"]) == ("regression", "gaussian")
     for options, code, said in [
-        (["-t", "y,ill"], 3, "column 'ill' of 't.csv' holds text, which means classes; fit it by itself."),
-        (["-t", "y,n", "--likelihood", "poisson"], 2, "--likelihood poisson goes with one target"),
-        (["-t", "y,n", "--size-column", "hours"], 2, "--size-column goes with one target"),
-        (["-t", "y,n", "--inference", "ep"], 2, "--inference ep goes with one target"),
+        (["-t", "y,ill"], 3, "column 'ill' of 't.csv' contains text, i.e. classes; fit it by itself."),
+        (["-t", "y,n", "--likelihood", "poisson"], 2, "--likelihood poisson requires a single target"),
+        (["-t", "y,n", "--size-column", "hours"], 2, "--size-column requires a single target"),
+        (["-t", "y,n", "--inference", "ep"], 2, "--inference ep requires a single target"),
     ]:
         assert said in error(call("fit", "t.csv", "--inputs", "x,z", *options), code)
 
@@ -445,7 +462,7 @@ def test_several_targets_are_measurements(call: Call, tmp_path: Path) -> None:
     ],
 )
 def test_the_rules(values: list[float], counts: bool, classes: bool) -> None:
-    from covary.cli.targets import looks_like_counts, looks_like_two_classes
+    from covary.tables.targets import looks_like_counts, looks_like_two_classes
 
     y = np.array(values, float)
     assert (looks_like_counts(y), looks_like_two_classes(y)) == (counts, classes)

@@ -1,4 +1,4 @@
-"""Committees of experts from the command line: rows on disk, workers, streamed predictions, and what is refused."""
+"""Committees of experts in the command: rows on disk, workers, streamed predictions, and errors."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_rows_left_on_disk_give_the_model_of_the_library(call: Call, table: pd.D
 def test_the_folder_is_beside_the_model_and_gone_if_the_fit_fails(
     call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covary.estimators.tables.WHOLE", 100)  # larger tables stay on disk
+    monkeypatch.setattr("covary.families.gaussian_process.disk.WHOLE", 100)  # larger tables stay on disk
     (tmp_path / "out").mkdir()
     assert call("fit", "t.parquet", "-t", "y", "--experts", 3, "--out", "out/m.covary", "-q", *HELD).exit_code == 0
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["m.covary", "m.covary.rows"]
@@ -101,15 +101,16 @@ def test_rows_stay_with_a_model_that_was_written_before_an_interrupt(
     if before:  # a model of rows in memory, which has no folder
         table.to_csv("t.csv", index=False)
         assert call("fit", "t.csv", "-t", "y", "--out", "m.covary", "-q", *HELD).exit_code == 0
-    monkeypatch.setattr("covary.cli.fit.relevance", stop)
+    monkeypatch.setattr("covary.cli.shown.relevance", stop)
     command = ["fit", "t.parquet", "-t", "y", "--experts", 3, "--workers", 1, "--out", "m.covary", *HELD]
-    assert "m.covary had been written" in error(call(*command), 130)
+    assert "already written: m.covary" in error(call(*command), 130)
     assert np.isfinite(means("m.covary")).all()
     monkeypatch.setattr("covary.cli.fit.save_model", stop)
     assert "nothing was written" in error(call(*command[: -len(HELD) - 1], "n.covary", *HELD), 130)
     assert not (tmp_path / "n.covary.rows").exists()
 
 
+@pytest.mark.slow
 def test_a_fit_that_is_broken_off_costs_the_model_before_it_nothing(
     call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,7 +163,7 @@ def test_how_many_are_asked(call: Call, table: pd.DataFrame) -> None:
 def test_what_fits_into_no_memory_stays_on_disk_by_itself(
     call: Call, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covary.cli.disk.too_large", lambda rows, columns: rows > 300)
+    monkeypatch.setattr("covary.families.gaussian_process.tables.too_large", lambda rows, columns: rows > 300)
     found = json.loads(call("fit", "t.parquet", "-t", "y", "--json", *HELD).stdout)
     assert found["method"]["name"] == "committee"
     assert "left on disk" in found["notes"][0]
@@ -183,7 +184,7 @@ def test_classes_and_gaps_on_disk(call: Call, table: pd.DataFrame, tmp_path: Pat
 def test_a_target_judged_by_a_sample_says_so(
     call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covary.cli.disk.SAMPLE", 100)
+    monkeypatch.setattr("covary.families.gaussian_process.tables.SAMPLE", 100)
     table.assign(kind=np.where(table["y"] > 0.5, "high", "low")).drop(columns="y").to_parquet("k.parquet")
     options = ["--experts", 4, "--rule", "rbcm", "--folder", "r", "--out", "m.covary", *HELD]
     said = " ".join(call("fit", "k.parquet", "-t", "kind", *options).stdout.split())
@@ -294,9 +295,9 @@ def test_workers_of_a_scheduler_change_no_bit(
 def test_workers_of_other_versions_are_refused(
     address: str, call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from covary import _cluster
+    from covary.executors import cluster
 
-    monkeypatch.setattr(_cluster, "versions", lambda found=_cluster.versions(): {**found, "covary": "99.0"})
+    monkeypatch.setattr(cluster, "versions", lambda found=cluster.versions(): {**found, "covary": "99.0"})
     said = error(call("fit", "t.parquet", "-t", "y", "--scheduler", address, "--out", "m.covary"), 2)
     assert "this process has covary 99.0" in said
     assert "install the same versions everywhere" in said
@@ -304,18 +305,18 @@ def test_workers_of_other_versions_are_refused(
 
 
 def test_workers_are_started_and_ended(call: Call, table: pd.DataFrame) -> None:
-    from covary import _cluster
+    from covary.executors import cluster
 
     table.to_csv("t.csv", index=False)
     started: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        plain = _cluster.Embedded.__init__
+        plain = cluster.Embedded.__init__
 
         def begin(self: Any, *arguments: Any) -> None:
             plain(self, *arguments)
             started.append(self)
 
-        patch.setattr(_cluster.Embedded, "__init__", begin)
+        patch.setattr(cluster.Embedded, "__init__", begin)
         assert call("fit", "t.csv", "-t", "y", "--workers", 1, "--experts", 4, "--out", "w.covary", "-q", *HELD).exit_code == 0
     assert [one.count for one in started] == [1]
     assert not started[0].started
@@ -329,7 +330,7 @@ def test_streamed_predictions_are_those_of_a_table_read_whole(
     small: bool, call: Call, table: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if small:
-        monkeypatch.setattr("covary.estimators.streamed.TOGETHER", 20)
+        monkeypatch.setattr("covary.tables.streaming.TOGETHER", 20)
     cells = frame(60, 3)
     cells["soil"] = np.where(np.arange(60) % 3 == 0, "clay", "sand")
     cells.to_csv("train.csv", index=False)
@@ -363,7 +364,7 @@ def test_streamed_predictions_are_those_of_a_table_read_whole(
 def test_streamed_predictions_of_classes_and_counts(
     kind: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covary.estimators.streamed.TOGETHER", 20)
+    monkeypatch.setattr("covary.tables.streaming.TOGETHER", 20)
     cells, new = frame(40, 3), frame(50, 1)
     for each in (cells, new):
         each["y"] = np.where(each.y > 0.6, 1, 0) if kind == "classes" else np.maximum(np.round(2 * each.y), 0).astype(int)
@@ -385,7 +386,7 @@ def test_streamed_predictions_of_classes_and_counts(
 def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
     call: Call, table: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("covary.estimators.streamed.TOGETHER", 20)
+    monkeypatch.setattr("covary.tables.streaming.TOGETHER", 20)
     assert call("fit", "t.parquet", "-t", "y", "-o", "m.covary", "-q", *HELD).exit_code == 0
     new = frame(50, 1)
     new.loc[47, "a"] = np.nan
@@ -393,9 +394,9 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
     assert "has no value in row 48" in error(call("predict", "m.covary", "new.parquet", "-o", "p.parquet"), 3)
     new.drop(columns="a").to_parquet("less.parquet")
     assert "has no column 'a'" in error(call("predict", "m.covary", "less.parquet", "-o", "p.parquet"), 3)
-    assert "is also what is read" in error(call("predict", "m.covary", "t.parquet", "-o", "t.parquet"), 2)
-    assert "part of the table" in error(call("predict", "m.covary", "parts", "-o", "parts/p.parquet"), 2)
-    assert "is none; leave it out" in error(call("predict", "m.covary", "t.parquet", "-o", "p.parquet", "--workers", 1), 2)
+    assert "is also an input" in error(call("predict", "m.covary", "t.parquet", "-o", "t.parquet"), 2)
+    assert "part of the input table" in error(call("predict", "m.covary", "parts", "-o", "parts/p.parquet"), 2)
+    assert "is not one; leave it out" in error(call("predict", "m.covary", "t.parquet", "-o", "p.parquet", "--workers", 1), 2)
     assert not (tmp_path / "p.parquet").exists()
     assert not list(tmp_path.rglob("*.part"))
 
@@ -406,15 +407,15 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
     [
         (["t.parquet", "-t", "z", "--experts", 4, "--folder", "r"], 3, "has no column 'z'; its columns are 'a', 'b', 'y'"),
         (["t.parquet", "-t", "y", "--inputs", "a,bb", "--folder", "r"], 3, "no column 'bb'; did you mean 'b'?"),
-        (["mixed", "-t", "y", "--folder", "r"], 3, "the column 'b' holds numbers in '1.parquet' and text in '2.parquet'"),
-        (["mixed", "-t", "y"], 3, "the column 'b' holds numbers in '1.parquet' and text in '2.parquet'"),
+        (["mixed", "-t", "y", "--folder", "r"], 3, "the column 'b' contains numbers in '1.parquet' and text in '2.parquet'"),
+        (["mixed", "-t", "y"], 3, "the column 'b' contains numbers in '1.parquet' and text in '2.parquet'"),
         (["fewer", "-t", "y", "--folder", "r"], 3, "'2.parquet' has no column 'b'"),
         (
             ["null.parquet", "-t", "y", "--folder", "r"],
             3,
-            "'b' is missing in 2 of 320 rows; fill the gaps, or use --missing drop",
+            "'b' is missing in 2 of 320 rows; fill them, or use --missing drop",
         ),
-        (["nan.parquet", "-t", "y", "--folder", "r"], 3, "error: an input is NaN at row"),
+        (["nan.parquet", "-t", "y", "--folder", "r"], 3, "error: an entry of 'nan.parquet' is NaN in row"),
         (["t.parquet", "-t", "y", "--experts", 321, "--folder", "r"], 2, "--experts: 321 experts for 320 rows"),
         (["t.csv", "-t", "y", "--experts", 321], 2, "--experts: 321 experts for 320 rows"),
         (["t.parquet", "-t", "y", "--experts", 0], 2, "--experts"),
@@ -423,19 +424,19 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
         (["t.parquet", "-t", "y", "--learning", "slowly"], 2, "'levels', 'full'"),
         (["t.parquet", "-t", "y", "--partition", "halves"], 2, "--partition is 'halves'; choose one of 'kmeans'"),
         (["t.parquet", "-t", "y", "--partition", "column:c"], 3, "'c', which is no input; the inputs are 'a', 'b'"),
-        (["t.parquet", "-t", "y", "--rule", "nearest", "--partition", "random"], 2, "part the rows by place"),
-        (["t.parquet", "-t", "y", "--partition", "arrival", "--folder", "r"], 2, "share rows drawn from everywhere"),
+        (["t.parquet", "-t", "y", "--rule", "nearest", "--partition", "random"], 2, "use a spatial partition"),
+        (["t.parquet", "-t", "y", "--partition", "arrival", "--folder", "r"], 2, "share rows drawn from the whole table"),
         (
             ["t.parquet", "-t", "y", "--rule", "rbcm", "--method", "vecchia"],
             2,
             "--rule is for a committee of experts, and --method is vecchia",
         ),
         (["t.parquet", "-t", "y", "--workers", 2, "--method", "exact"], 2, "--workers is for a committee"),
-        (["t.parquet", "-t", "y", "--experts", 4, "--objective", "loo"], 2, "--objective loo goes with the exact method"),
+        (["t.parquet", "-t", "y", "--experts", 4, "--objective", "loo"], 2, "--objective loo requires the exact method"),
         (
             ["t.parquet", "-t", "y", "--scheduler", "tcp://h:1", "--workers", 2],
             2,
-            "--scheduler names a cluster that runs and --workers starts one",
+            "--scheduler connects to a running cluster and --workers starts one",
         ),
         (["t.parquet", "-t", "y", "--scheduler", "host"], 2, "give its address, such as tcp://host:8786"),
         (
@@ -445,13 +446,13 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
         ),
         (["t.csv", "-t", "y", "--folder", "r"], 2, "--folder is for rows that stay in Parquet files"),
         (["t.parquet", "-t", "y", "--folder", "t.csv"], 2, "is a file"),
-        (["t.parquet", "-t", "y", "--folder", "no/where"], 2, "cannot be made"),
+        (["t.parquet", "-t", "y", "--folder", "no/where"], 2, "cannot be created"),
         (
             ["t.parquet", "-t", "y", "--folder", "r", "--weight-column", "b"],
             2,
-            "--weight-column does not go with rows that stay on disk",
+            "--weight-column cannot be combined with rows that stay on disk",
         ),
-        (["t.parquet", "-t", "y", "--folder", "r", "--predictions", "p.csv"], 2, "--predictions does not go with rows"),
+        (["t.parquet", "-t", "y", "--folder", "r", "--predictions", "p.csv"], 2, "--predictions cannot be combined with rows"),
         (["t.parquet", "-t", "y,a", "--folder", "r"], 2, "fit them one at a time"),
         (["empty", "-t", "y"], 3, "is a folder without Parquet files"),
     ],
@@ -476,8 +477,8 @@ def test_bad_input_is_one_sentence_before_any_work(
     gaps.to_parquet("null.parquet")  # pandas writes NaN as null, which footers count
     pq.write_table(pa.table({name: pa.array(gaps[name].to_numpy()) for name in gaps}), "nan.parquet")
     table.to_csv("t.csv", index=False)
-    monkeypatch.setattr("covary.cli.crew.TIMEOUT", 1.0)
-    monkeypatch.setattr("covary.committee.learning.learn", lambda *_, **__: pytest.fail("work began"))
+    monkeypatch.setattr("covary.cli.workers.TIMEOUT", 1.0)
+    monkeypatch.setattr("covary.committee.settings.learn", lambda *_, **__: pytest.fail("work began"))
     said = error(call("fit", *arguments, "--out", "m.covary"), code)
     shown = " ".join(said.replace("│", " ").split())
     assert words in shown
@@ -489,7 +490,7 @@ def test_a_column_with_too_few_values_is_called_by_its_name(call: Call, table: p
     table.assign(half=np.arange(320) % 2).to_csv("t.csv", index=False)
     options = ["--partition", "column:half", "--experts", 3, "--rule", "bcm", "--ignore", "b", "--quiet"]
     said = error(call("fit", "t.csv", "-t", "y", *options, *HELD), 2)
-    assert "--experts: column 'half' has 2 different values for 3 experts; ask for fewer" in said
+    assert "--experts: column 'half' has 2 distinct values for 3 experts; use fewer" in said
 
 
 def test_empty_row_groups_are_fine(call: Call, table: pd.DataFrame) -> None:
@@ -511,8 +512,8 @@ def test_gaps_that_only_a_reader_finds_are_refused(
     gaps = table.copy()
     gaps.loc[311, "b"] = np.nan
     pq.write_table(pa.table({name: pa.array(gaps[name].to_numpy()) for name in gaps}), "nan.parquet", row_group_size=40)
-    monkeypatch.setattr("covary.estimators.tables.SAMPLE", 20)
-    monkeypatch.setattr("covary.estimators.tables.EACH", 1)
+    monkeypatch.setattr("covary.families.gaussian_process.disk.SAMPLE", 20)
+    monkeypatch.setattr("covary.families.gaussian_process.disk.EACH", 1)
     options = ["--experts", 4, "--rule", "rbcm", "--folder", "r", "--out", "m.covary"]
     said = error(call("fit", "nan.parquet", "-t", "y", *options, *HELD), 3)
     assert "the column 'b' is missing in 1 of 320 rows" in said

@@ -1,4 +1,4 @@
-"""Data as people have it through the command: dates, categories, gaps, targets to be predicted, workbooks, settings."""
+"""Real-world tables in the command: dates, categories, missing values, missing targets, workbooks, settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 
 import covary
 from covary.cli import app
-from covary.cli.config import SETTINGS
+from covary.cli.config import entries
 
 from .test_fit import error
 
@@ -61,8 +61,8 @@ def test_dates_and_categories_from_a_text_file(call: Call) -> None:
     assert list(table.columns) == ["mean", "std", "lower", "upper", "flag"]
     assert table["flag"].fillna("").tolist() == ["", "", "soil 'granite' was never seen", "", ""]
     assert table["std"][2] > 3 * table["std"].drop(2).max()
-    assert "column 'soil' holds 'granite' in 1 row, never seen in fit: wider error bars there" in said
-    assert "not inputs of the model, and ignored: 'other'" in said
+    assert "column 'soil' contains 'granite' in 1 row, never seen in fit: wider error bars there" in said
+    assert "ignored columns, which are not inputs of the model: 'other'" in said
     text = call("fit", "t.csv", "-t", "y", *QUICK).stdout
     assert "soil: 3 categories (clay, sand, silt)" in text
     assert "kernel.0.lengthscale[depth (m)]" in text
@@ -91,13 +91,15 @@ def test_missing_inputs_by_choice(call: Call) -> None:
     frame.loc[9, "soil"] = np.nan
     frame.to_csv("t.csv", index=False)
     said = error(call("fit", "t.csv", "-t", "y"), 3)
-    assert "'depth [m]' of 't.csv' has no value on line 6 (2 missing in this column, 3 rows with a gap in all)" in said
+    assert (
+        "'depth [m]' of 't.csv' has no value on line 6 (2 missing in this column, 3 rows with a missing value in all)" in said
+    )
     frame[3:6].to_csv("new.csv", index=False)
     fitted(call, "--missing", "drop")
     table, said = predicted(call)
     assert table["flag"].fillna("").tolist() == ["", "depth [m] is missing", ""]
     assert table["mean"].isna().tolist() == [False, True, False]
-    assert "1 row with a missing input left without a prediction" in said
+    assert "1 row with a missing input, left without a prediction" in said
     assert "2 rows with a known value" in said
     assert len(predicted(call, "--drop-missing")[0]) == 2
     found = fitted(call, "--missing", "indicator")
@@ -107,11 +109,11 @@ def test_missing_inputs_by_choice(call: Call) -> None:
     table, said = predicted(call)
     assert table["flag"].fillna("").tolist() == ["", "depth [m] was missing", ""]
     assert table["mean"].notna().all()
-    assert "depth: 2 entries given the median" in call("info", "t.covary").stdout
-    assert fitted(call, "--missing", "impute")["columns"][1]["filled_with"].startswith("the commonest category, ")
+    assert "depth: 2 entries replaced by the median" in call("info", "t.covary").stdout
+    assert fitted(call, "--missing", "impute")["columns"][1]["filled_with"].startswith("the most frequent category, ")
     things().to_csv("t.csv", index=False)
     fitted(call, "--missing", "indicator")
-    assert "column 'depth [m]' has gaps but had none in fit: given the median" in predicted(call)[1]
+    assert "column 'depth [m]' has missing values but had none in fit: they are replaced by the median" in predicted(call)[1]
 
 
 def test_rows_without_a_target_are_predicted(call: Call) -> None:
@@ -126,11 +128,11 @@ def test_rows_without_a_target_are_predicted(call: Call) -> None:
     pd.testing.assert_frame_equal(table[list(frame.columns)[:3]], frame.iloc[[1, 5], :3].reset_index(drop=True))
     assert (abs(table["mean"] - full["y"][[1, 5]].to_numpy()) < 5 * table["std"]).all()
     text = call("fit", "t.csv", "-t", "y", *QUICK).stdout
-    assert "2 rows without y, not learned from; --predictions FILE predicts them" in text
+    assert "2 rows without y, not used for training; --predictions FILE predicts them" in text
     full.to_csv("t.csv", index=False)
-    assert "no row lacks a y" in call("fit", "t.csv", "-t", "y", *QUICK, "--predictions", "none.csv").stdout
+    assert "every row has a y" in call("fit", "t.csv", "-t", "y", *QUICK, "--predictions", "none.csv").stdout
     assert not Path("none.csv").exists()
-    assert "suffix names no table format" in error(call("fit", "t.csv", "-t", "y", "--predictions", "p.doc"), 2)
+    assert "suffix is not a table format" in error(call("fit", "t.csv", "-t", "y", "--predictions", "p.doc"), 2)
 
 
 def test_classes_without_a_label_are_predicted(call: Call) -> None:
@@ -178,7 +180,7 @@ def test_workbooks(call: Call) -> None:
     book.save("t.xlsx")
     assert "has no value in row 5 (1 missing" in error(call("fit", "t.xlsx", "-t", "y"), 3)  # as the sheet counts them
     Path("bad.xlsx").write_bytes(b"PK\x03\x04 no")
-    assert "damaged or no Excel workbook" in error(call("fit", "bad.xlsx", "-t", "y"), 3)
+    assert "damaged or not an Excel workbook" in error(call("fit", "bad.xlsx", "-t", "y"), 3)
 
 
 def test_a_workbook_without_openpyxl(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,7 @@ def test_a_workbook_without_openpyxl(call: Call, monkeypatch: pytest.MonkeyPatch
 # settings --------------------------------------------------------------------------------------------------------
 def test_a_configuration_knows_every_option_of_fit(call: Call) -> None:
     aside = {"config", "save_config", "as_json", "quiet", "debug"}
-    assert set(SETTINGS) == set(inspect.signature(app.fit).parameters) - aside
+    assert set(entries()) == set(inspect.signature(app.fit).parameters) - aside
     things().to_csv("t.csv", index=False)
     Path("sub").mkdir()
     fitted(call, "--report", "sub/page.html", "--save-config", "run.toml")
@@ -238,9 +240,9 @@ def test_a_configuration_repeats_a_run_to_the_last_bit(call: Call, tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("data = ", "is no TOML"),
+        ("data = ", "is not TOML"),
         ('data = "t.csv"\ntargets = "y"', "has an entry 'targets'; did you mean 'target'?"),
-        ('command = "predict"', "is of another command"),
+        ('command = "predict"', "is for another command"),
         ("[kernel]\na = 1", "'kernel' of 'run.toml' is {'a': 1}; give text or a number"),
         ("kernel = 2020-01-01", "'kernel' of 'run.toml' is 2020-01-01; give text or a number"),
         ("checkpoint = nan", "'checkpoint' of 'run.toml' is nan; give the name of a file as text"),
@@ -249,7 +251,7 @@ def test_a_configuration_repeats_a_run_to_the_last_bit(call: Call, tmp_path: Pat
         ("restarts = true", "'restarts' of 'run.toml' is True; give text or a number"),
         ("max_time = false", "'max_time' of 'run.toml' is False; give text or a number"),
         ("data = " + "[" * 20_000 + "]" * 20_000, "nests values too deeply"),
-        ("seed = " + "9" * 5000, "holds a number that is too long"),
+        ("seed = " + "9" * 5000, "contains a number that is too long"),
     ],
     ids=lambda v: v[:20],
 )

@@ -1,4 +1,4 @@
-"""``covary datasets`` and the completion of names in the shell."""
+"""``covary datasets`` and shell completion of names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from covary import datasets
-from covary.cli.datasets import plainly
+from covary.datasets.plain import plainly
 
 from .conftest import COMMAND
 from .test_fit import error
@@ -73,9 +73,9 @@ def test_a_file_can_be_fitted(call: Call, tmp_path: Path) -> None:
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path) -> None:
     assert error(call("datasets", "irs"), 2).rstrip().endswith("did you mean 'iris', 'disk' or 'outliers'?")
     assert "covary datasets lists them" in error(call("datasets", "zzzz"), 2)
-    assert "'iris' takes no --rows; it takes nothing: it is as" in error(call("datasets", "iris", "--rows", 5), 2)
-    assert "'iris' takes no --seed; it takes nothing: it is as" in error(call("datasets", "iris", "--seed", 5), 2)
-    assert "go with the name" in error(call("datasets", "--out", "x.csv"), 2)
+    assert "'iris' takes no --rows; it takes nothing, because the data" in error(call("datasets", "iris", "--rows", 5), 2)
+    assert "'iris' takes no --seed; it takes nothing, because the data" in error(call("datasets", "iris", "--seed", 5), 2)
+    assert "require the name" in error(call("datasets", "--out", "x.csv"), 2)
     assert "suffix" in error(call("datasets", "iris", "--out", "iris.doc"), 2)
     assert "does not exist" in error(call("datasets", "iris", "--out", "no/iris.csv"), 2)
     assert "error: --rows is 9999; draw at most 2,000" in error(call("datasets", "gp", "--rows", 9999, "--out", "g.csv"), 2)

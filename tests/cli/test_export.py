@@ -1,4 +1,4 @@
-"""``covary export``: from a model file to a Python file that predicts by itself."""
+"""``covary export``: from a model file to a standalone Python file."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ def test_gaps_and_digits_in_csv_files(call: Call, tmp_path: Path) -> None:
     found = space["predict"](space["read_csv"](tmp_path / "new.csv"))
     np.testing.assert_allclose(found, pd.read_csv(tmp_path / "p.csv")["mean"], rtol=1e-9)
     (tmp_path / "new.csv").write_text("x,soil,depth\n0.5,sand,\u0661\n", encoding="utf-8")  # a digit that tables do not have
-    assert "holds text" in error(call("predict", "m.covary", "new.csv"), 3)
-    with pytest.raises(ValueError, match="which is no number"):
+    assert "contains text" in error(call("predict", "m.covary", "new.csv"), 3)
+    with pytest.raises(ValueError, match="which is not a number"):
         space["predict"](space["read_csv"](tmp_path / "new.csv"))
 
 
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path, fitted: Path) -> None:
     assert "ends in .py" in error(call("export", fitted / "one.covary", "predictor.txt"), 2)
-    assert "the file to write: the folder 'no' does not exist" in error(call("export", fitted / "one.covary", "no/p.py"), 2)
+    assert "the output file: the folder 'no' does not exist" in error(call("export", fitted / "one.covary", "no/p.py"), 2)
     assert "there is no file" in error(call("export", "none.covary", "p.py"), 4)
     counts: Any = covary.GPRegressor(likelihood="poisson", fixed=("*",)).fit(np.arange(20.0)[:, None], np.arange(20) % 5)
     counts.save(tmp_path / "counts.covary")

@@ -1,4 +1,4 @@
-"""``covary fit``: what it writes, what it prints, how it ends."""
+"""``covary fit``: files, output and exit codes."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_error_bars_can_be_left_out(call: Call, tmp_path: Path, monkeypatch: pyt
     write(tmp_path / "t.csv", waves())
     found = json.loads(call("fit", "t.csv", "--target", "y", "--json", "--error-bars", "no").stdout)
     assert all(p["error"] is None for p in found["parameters"])
-    monkeypatch.setattr("covary.cli.facts.error_bar_seconds", lambda estimator: 100.0)
+    monkeypatch.setattr("covary.families.gaussian_process.summary.price", lambda fit: 100.0)
     text = call("fit", "t.csv", "--target", "y").stdout
-    assert "they would take about 1 min 40 s; ask for them with --error-bars yes" in text
+    assert "they would take about 1 min 40 s; compute them with --error-bars yes" in text
     assert "×/÷" not in text
     assert "×/÷" in call("fit", "t.csv", "--target", "y", "--error-bars", "yes").stdout
 
@@ -109,10 +109,10 @@ def test_known_noise_is_a_standard_deviation_and_weights_are_counts(call: Call, 
     assert "zero or more" in error(
         call("fit", write(tmp_path / "u.csv", [["x", "y", "w"], [1, 2, -1]]), "-t", "y", "--weight-column", "w"), 3
     )
-    assert "every number of 'w' is zero" in error(
+    assert "every value in 'w' is zero" in error(
         call("fit", write(tmp_path / "u.csv", [["x", "y", "w"], [1, 2, 0]]), "-t", "y", "--weight-column", "w"), 2
     )
-    assert "one target" in error(call("fit", path, "-t", "y,z", "--noise-column", "sd"), 2)
+    assert "a single target" in error(call("fit", path, "-t", "y,z", "--noise-column", "sd"), 2)
 
 
 def test_missing_rows_are_dropped_when_asked(call: Call, tmp_path: Path) -> None:
@@ -130,14 +130,14 @@ def test_text_columns_say_what_to_do(call: Call, tmp_path: Path) -> None:
     cells = [[*row, f"{i} Elm" if i else "the street"] for i, row in enumerate(waves())]
     write(tmp_path / "t.csv", cells)
     said = error(call("fit", "t.csv", "--target", "y"), 3)
-    assert "column 'the street' of 't.csv' holds 25 different texts in 25 rows, such as '1 Elm': names" in said
+    assert "column 'the street' of 't.csv' contains 25 distinct texts in 25 rows, such as '1 Elm': identifiers" in said
     assert "leave it out with --ignore 'the street'" in said
     assert call("fit", "t.csv", "--target", "y", "--ignore", "the street", "-q").exit_code == 0
     cells[9][3] = "12.5"
     write(tmp_path / "t.csv", [[*row[:3], "1.5" if i % 9 else "n.a."] for i, row in enumerate(cells)])
     said = error(call("fit", "t.csv", "--target", "y"), 3)
-    assert "column 'n.a.' of 't.csv' holds text among numbers ('n.a.' on line 10, 2 such entries in all)" in said
-    assert "say --categories n.a., or leave the column out with --ignore n.a." in said
+    assert "column 'n.a.' of 't.csv' contains text among numbers ('n.a.' on line 10, 2 such entries in all)" in said
+    assert "use --categories n.a., or leave the column out with --ignore n.a." in said
 
 
 def test_kernels(call: Call, tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_kernels(call: Call, tmp_path: Path) -> None:
     result = call("fit", "t.csv", "-t", "y", "--kernel", "1.0 * Matern32()", "--restarts", 0, "--json")
     assert "Matern32" in json.loads(result.stdout)["kernel"]
     assert "--kernel: no kernel is called 'Mattern'" in error(call("fit", "t.csv", "-t", "y", "--kernel", "Mattern()"), 2)
-    assert "3 entries but there are 2 input columns" in error(
+    assert "3 entries but the input table has 2 columns" in error(
         call("fit", "t.csv", "-t", "y", "--kernel", "Matern52(lengthscale=[1,2,3])"), 2
     )
     assert "column 4" in error(call("fit", "t.csv", "-t", "y", "--kernel", "Matern52().on(4)"), 2)
@@ -156,9 +156,9 @@ def test_kernels_by_name_and_categories(call: Call, tmp_path: Path) -> None:
     (tmp_path / "soil.csv").write_text("\n".join(["depth,soil,y", *rows]))
     fit = ("fit", "soil.csv", "-t", "y", "--restarts", 0, "--json", "--kernel")
     said = error(call(*fit, "2*Matern52()"), 2)
-    assert "--kernel has Matern52 on 'soil', where X holds categories" in said
+    assert "--kernel has Matern52 on 'soil', where 'soil.csv' contains categories" in said
     assert "write (2*Matern52()).on('depth') * Hamming().on('soil')." in said
-    assert "--kernel: the kernel asks for column 'dept'" in error(call(*fit, "Matern52().on('dept')"), 2)
+    assert "--kernel: the kernel uses column 'dept'" in error(call(*fit, "Matern52().on('dept')"), 2)
     assert "unknown argument 'ell'" in error(call(*fit, "Matern52(ell=1)"), 2)
     found = call(*fit, "fixed(3**2) * Matern52().on('depth') * Hamming().on('soil')")
     assert "fixed(9.0) * Columns(Matern52(" in json.loads(found.stdout)["kernel"]
@@ -173,8 +173,8 @@ def test_kernels_by_name_and_categories(call: Call, tmp_path: Path) -> None:
         (["t.csv", "-t", "y", "--report", "no/r.html"], 2, "--report: the folder 'no' does not exist"),
         (["t.csv", "-t", "y", "--save-config", "no/c.toml"], 2, "--save-config: the folder 'no' does not exist"),
         (["t.csv", "-t", "y", "--predictions", "no/p.csv"], 2, "--predictions: the folder 'no' does not exist"),
-        (["t.csv", "-t", "y", "--predictions", "-"], 2, "--predictions is '-', whose suffix names no table format"),
-        (["t.csv", "-t", "y", "--out", "t.csv"], 2, "which is also what is read"),
+        (["t.csv", "-t", "y", "--predictions", "-"], 2, "--predictions is '-', whose suffix is not a table format"),
+        (["t.csv", "-t", "y", "--out", "t.csv"], 2, "which is also an input"),
         (["t.csv", "-t", "y", "--out", "."], 2, "is a folder"),
     ],
 )
@@ -198,13 +198,12 @@ def test_wrong_usage_is_typer_s(call: Call, tmp_path: Path, arguments: list[str]
 
 def test_library_errors_become_codes(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from covary._checks import CovaryError, NotEnoughMemory, NotPositiveDefinite
-    from covary.estimators.regressor import GPRegressor
 
     write(tmp_path / "t.csv", waves())
     for raised, code, said in [
-        (CovaryError("learn: no; try."), 5, "error: no; try."),
-        (NotPositiveDefinite("gram: no; try."), 5, "error: no; try."),
-        (NotEnoughMemory("learn: 9 GiB; fewer."), 6, "error: 9 GiB; fewer."),
+        (CovaryError("learn", "no", "try"), 5, "error: no; try."),
+        (NotPositiveDefinite("gram", "no", "try"), 5, "error: no; try."),
+        (NotEnoughMemory("learn", "9 GiB", "fewer"), 6, "error: 9 GiB; fewer."),
         (MemoryError(), 6, "ran out of memory"),
         (RuntimeError("RESOURCE_EXHAUSTED: Out of memory\nwhile"), 6, "ran out of memory"),
         (np.linalg.LinAlgError("SVD"), 5, "linear algebra failed (SVD)"),
@@ -221,7 +220,7 @@ def test_library_errors_become_codes(call: Call, tmp_path: Path, monkeypatch: py
             raise raised
 
         with monkeypatch.context() as patch:
-            patch.setattr(GPRegressor, "fit", fail)
+            patch.setattr("covary.families.gaussian_process.tables.learn_regression", fail)
             assert said in error(call("fit", "t.csv", "-t", "y"), code)
             shown = call("fit", "t.csv", "-t", "y", "--debug")
             assert shown.exit_code == code
@@ -234,8 +233,8 @@ def test_what_had_been_written_is_said_when_interrupted(call: Call, tmp_path: Pa
         raise KeyboardInterrupt
 
     write(tmp_path / "t.csv", waves())
-    monkeypatch.setattr("covary.cli.facts.relevance", interrupt)
-    assert "interrupted; t.covary had been written." in error(call("fit", "t.csv", "-t", "y"), 130)
+    monkeypatch.setattr("covary.cli.shown.relevance", interrupt)
+    assert "interrupted; already written: t.covary." in error(call("fit", "t.csv", "-t", "y"), 130)
     covary.load(tmp_path / "t.covary")
 
 
@@ -256,4 +255,4 @@ def test_another_objective(call: Call, tmp_path: Path) -> None:
     assert 'objective = "loo"' in (tmp_path / "t.toml").read_text()
     pd.DataFrame({"x": range(20), "n": [0, 1, 2, 3, 4] * 4}).to_csv(tmp_path / "c.csv", index=False)
     said = error(call("fit", "c.csv", "--target", "n", "--objective", "loo"), 2)
-    assert "--objective loo goes with Gaussian noise" in said
+    assert "--objective loo requires Gaussian noise" in said

@@ -143,7 +143,7 @@ def test_a_model(call: Call, tmp_path: Path) -> None:
     (tmp_path / "t.covary").rename(tmp_path / "renamed")
     assert "covary fit" in call("info", "renamed").stdout  # known by its bytes
     covary.GPRegressor(random_state=0).fit([[0.0], [1.0]], [0.0, 1.0]).save(tmp_path / "own.covary")
-    assert "a program, not by the command" in call("info", "own.covary").stdout
+    assert "a program, not the command" in call("info", "own.covary").stdout
     (tmp_path / "bad.covary").write_bytes(b"PK\x03\x04 no")
     assert "bad.covary" in error(call("info", "bad.covary"), 4)
 
@@ -160,7 +160,7 @@ def test_a_model_with_functions_of_its_own_is_for_python(call: Call, tmp_path: P
         more = {"predict": ["t.csv"], "report": ["--out", "r.html"], "export": ["p.py"]}.get(arguments[0], [])
         said = error(call(*arguments, "m.covary", *more), 4)
         assert "uses the function 'half'" in said
-        assert "which the command does not have; load it in Python, where functions can be given." in said
+        assert "which the command cannot access; load it in Python and pass functions=..." in said
 
 
 def test_pipes_in_the_place_of_files(call: Call, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_home_that_cannot_be_written(call: Call, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(covary, "enable_cache", refuse)
     write(tmp_path / "t.csv", waves())
     assert call("fit", "t.csv", "-t", "y", "-q").output == ""
-    assert "not kept" in call("info").stdout
+    assert "not cached" in call("info").stdout
 
 
 @pytest.mark.parametrize("months", [60, pytest.param(521, marks=pytest.mark.slow)])

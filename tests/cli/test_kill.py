@@ -1,4 +1,4 @@
-"""kill -9 at any moment of ``covary fit`` over an existing model: the old file or the new one is there, never half of one."""
+"""kill -9 at any time during ``covary fit`` over an existing model leaves the old file or the new one, never half."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Malformed tables through the whole command: a documented end, one sentence, no NaN, no stray file."""
+"""The command with malformed tables: a documented exit code, one error message, no NaN, no leftover file."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,23 +121,25 @@ def test_stdin_and_a_model_without_names(call: Call, tmp_path: Path, fitted: Pat
     data = b"x0,x1\n1,2\n3,4\n"
     found = pd.read_csv(io.StringIO(call("predict", fitted / "bare.covary", "-", stdin=data).stdout))
     assert len(found) == 2
-    assert "lacks 2 of the 2 input columns" in error(call("predict", fitted / "bare.covary", "-", stdin=b"a,b\n1,2\n"), 3)
+    assert "does not have 2 of the 2 input columns" in error(
+        call("predict", fitted / "bare.covary", "-", stdin=b"a,b\n1,2\n"), 3
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (["none.covary", "new.csv"], 4, "there is no file 'none.covary'"),
-        (["new.csv", "new.csv"], 4, "damaged or no model file but a table; give the model first, then the table"),
+        (["new.csv", "new.csv"], 4, "a damaged model file or a table; give the model first, then the table"),
         (["half.covary", "new.csv"], 4, "half.covary"),
         (["-", "new.csv"], 4, "stdin"),
         (["one.covary", "short.csv"], 3, "has no column 'z'; its columns are 'x', 'y'."),
-        (["one.covary", "other.csv"], 3, "lacks 2 of the 2 input columns of 'one.covary': 'x', 'z'; add them."),
+        (["one.covary", "other.csv"], 3, "does not have 2 of the 2 input columns of 'one.covary': 'x', 'z'; add them."),
         (["one.covary", "none.csv"], 3, "there is no file"),
-        (["one.covary", "new.csv", "--out", "p.doc"], 2, "names no table format"),
-        (["one.covary", "new.csv", "--out", "p.parquet.gz"], 2, "compressed inside"),
+        (["one.covary", "new.csv", "--out", "p.doc"], 2, "is not a table format"),
+        (["one.covary", "new.csv", "--out", "p.parquet.gz"], 2, "already compressed"),
         (["one.covary", "new.csv", "--out", "no/p.csv"], 2, "does not exist"),
-        (["one.covary", "new.csv", "--out", "new.csv"], 2, "also what is read"),
+        (["one.covary", "new.csv", "--out", "new.csv"], 2, "also an input"),
         (["one.covary", "new.csv", "--level", "1.5"], 2, "--level is 1.5"),
         (["one.covary", "new.csv", "--keep", "ex"], 3, "no column 'ex'; did you mean 'x'?"),
         (["one.covary", "clash.csv", "--keep-all"], 2, "'mean' has the name of an output column"),
@@ -165,6 +168,6 @@ def test_far_away_is_the_prior(call: Call, tmp_path: Path, fitted: Path) -> None
 def test_parts_make_a_whole(call: Call, tmp_path: Path, fitted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "new.csv", new(23))
     whole = pd.read_csv(io.StringIO(call("predict", fitted / "one.covary", "new.csv").stdout))
-    monkeypatch.setattr("covary.cli.answers.CHUNK", 5)
+    monkeypatch.setattr(sys.modules["covary.fits.family"], "TOGETHER", 5)
     parts = pd.read_csv(io.StringIO(call("predict", fitted / "one.covary", "new.csv").stdout))
     np.testing.assert_allclose(parts, whole, rtol=1e-10)

@@ -1,4 +1,4 @@
-"""The command as the shell sees it: exit codes, stdout and stderr, signals, pipes, what is imported."""
+"""The command as a process: exit codes, stdout and stderr, signals, pipes, imports."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_signal_ends_it_in_order(
         for n, handler in before.items():
             signal.signal(n, handler)
     assert caught.value.exit_code == code
-    assert capsys.readouterr().err == f"covary: error: ended by {number.name}; nothing was written.\n"
+    assert capsys.readouterr().err == f"covary: error: terminated by {number.name}; nothing was written.\n"
     assert not list(tmp_path.iterdir())
 
 

@@ -1,4 +1,4 @@
-"""Progress on a terminal: shown late, with the time left, and nowhere else."""
+"""Progress on a terminal: shown only there, after a delay, with the remaining time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Terminal:
 
 
 def learn_a_little(bar: Any, seconds: float) -> None:
-    from covary.selection.progress import _WATCHER
+    from covary.selection.state import _WATCHER
 
     with progress.learning(bar):
         tell: Any = _WATCHER.get()

@@ -1,4 +1,4 @@
-"""A scheduler and three workers for the tests of a file; a scheduler without any for one test."""
+"""Fixtures: a scheduler with three workers for the tests of a file, and a scheduler without workers for one test."""
 
 from __future__ import annotations
 

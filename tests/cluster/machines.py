@@ -1,4 +1,4 @@
-"""A real cluster: a scheduler and worker processes of one thread each, each of which can be killed."""
+"""A local cluster: a scheduler and single-threaded worker processes that can be killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the workers of the tests do: imported by them, so it needs nothing of the tests."""
+"""Functions that the workers run in the tests; the workers import this module, so it imports nothing from the tests."""
 
 from __future__ import annotations
 

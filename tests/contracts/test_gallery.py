@@ -1,4 +1,4 @@
-"""The pages of kernels and of pictures are those the code writes, with a picture for everything they name."""
+"""The gallery pages are up to date, with a picture for every entry."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ def _script(name: str):
     module = importlib.util.module_from_spec(spec)
     import sys
 
-    sys.modules[name] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
 
-def test_the_page_is_what_the_code_writes() -> None:
-    """``python docs/gallery/make_kernels.py`` writes it anew."""
+def test_the_page_of_kernels_is_up_to_date() -> None:
+    """``python docs/gallery/make_kernels.py`` updates it."""
     assert (GALLERY / "kernels.md").read_text() == _script("make_kernels").page()
 
 
-def test_every_kernel_of_the_catalogue_has_its_picture() -> None:
+def test_every_kernel_of_the_catalogue_has_a_picture() -> None:
     names = {entry.name for family in _script("make_kernels").families() for entry in family.entries}
     assert names == set(CATALOGUE)
     assert not [name for name in names if not (GALLERY / f"{name}.png").exists()]
 
 
-def test_the_page_of_pictures_is_what_the_code_writes() -> None:
-    """``python docs/gallery/make_plots.py`` writes it anew."""
+def test_the_page_of_plots_is_up_to_date() -> None:
+    """``python docs/gallery/make_plots.py`` updates it."""
     assert (GALLERY / "plots.md").read_text() == _script("make_plots").page()
 
 
-def test_every_kind_of_picture_is_shown_and_small() -> None:
+def test_every_kind_of_plot_is_shown_in_a_small_file() -> None:
     from covary import plots
 
     script = _script("make_plots")
@@ -49,8 +49,8 @@ def test_every_kind_of_picture_is_shown_and_small() -> None:
     assert not [name for name in files if (GALLERY / name).stat().st_size > 60_000]
 
 
-def test_the_code_of_the_page_of_pictures_runs() -> None:
-    """That of the pictures which need one quick fit, or none; the others run when the page is written."""
+def test_the_code_of_the_page_of_plots_runs() -> None:
+    """Runs only plots that need at most one quick fit; the others are run when the page is written."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,4 +1,4 @@
-"""The same answers whatever the lane: precision, algebra, pickling, threads, processes."""
+"""Results do not depend on the linear algebra backend (lane), precision, pickling, threads or processes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def fitted() -> GPRegressor:
 @pytest.mark.parametrize("lane", ["xla", "callback"])
 @pytest.mark.parametrize("sites", [Noise(np.full(60, 0.05)), Diagonal(RNG.uniform(0.0, 5.0, 60))], ids=["noise", "diagonal"])
 def test_lanes_agree(lane: str, sites: object) -> None:
-    """Values and gradients of every term, LAPACK on the host against the two compiled lanes."""
+    """Values and gradients of every term: LAPACK on the host compared with the two compiled backends."""
     from covary.gram.base import Bars
 
     inputs = Data(X, Y).X
@@ -67,7 +67,7 @@ def test_device_lane_equals_host_lane() -> None:
 
 
 def test_callback_lane_under_vmap() -> None:
-    """Samplers run several chains at once."""
+    """As used by samplers that run several chains in parallel."""
     inputs = Data(X, Y).X
     with precision(np.float64):
         f = jax.vmap(lambda s: terms(KERNEL, inputs, Y, Noise(s * np.ones(60)), lane="callback").logdet)
@@ -88,7 +88,7 @@ def test_float32_data_are_computed_in_float32() -> None:
     np.testing.assert_allclose(gradient.kernel.terms[0].kernel.lengthscale, exact.kernel.terms[0].kernel.lengthscale, rtol=2e-2)
 
 
-def test_front_door_answers_in_float64_also_for_float32_input(fitted: GPRegressor) -> None:
+def test_estimators_return_float64_for_float32_input(fitted: GPRegressor) -> None:
     assert fitted.predict(X[:3].astype(np.float32)).dtype == np.float64
     assert not jax.config.jax_enable_x64  # type: ignore[attr-defined]
 

@@ -1,4 +1,4 @@
-"""The other libraries' code on the page for those who come from them: scikit-learn's runs and agrees, all of it is Python."""
+"""Code of other libraries in docs/coming_from.md: all of it parses; that of scikit-learn gives the same results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_peer_has_code_and_all_of_it_is_python() -> None:
         ast.parse(code)
 
 
-def test_every_peer_s_code_stands_beside_covary_s() -> None:
+def test_every_peer_block_is_followed_by_covary_code() -> None:
     for (peer, _), (after, code) in zip(BLOCKS, [*BLOCKS[1:], (None, "")], strict=True):
         if peer:
             assert after is None
@@ -72,8 +72,8 @@ def test_the_same_on_one_column() -> None:
     np.testing.assert_allclose(_cross(ours.Periodic(0.9, period=1.4), x), theirs.ExpSineSquared(0.9, 1.4)(x), rtol=1e-9)
 
 
-def test_noise_is_where_the_table_says() -> None:
-    """A WhiteKernel is ``noise=``; ``alpha`` is noise that their error bars leave out, ``latent=True`` here."""
+def test_the_table_is_right_about_noise() -> None:
+    """A WhiteKernel is ``noise=``; with ``alpha`` scikit-learn's error bars exclude the noise, as with ``latent=True``."""
     y, new = np.sin(X[:, 0]), X + 0.3
     kernel, text = theirs.ConstantKernel(1.5) * theirs.RBF(1.2), "1.5 * SquaredExponential(1.2)"
     model = GPRegressor(text, noise=0.1, mean="zero", standardise=False, fixed="*").fit(X, y)

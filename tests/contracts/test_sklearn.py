@@ -1,4 +1,4 @@
-"""scikit-learn's contract: its own checks, and the ways its users combine estimators."""
+"""Compatibility with scikit-learn: its estimator checks, pipelines, searches and meta-estimators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Y = np.sin(2 * X[:, 0]) + 0.1 * RNG.normal(size=40)
 QUICK = {"n_restarts": 0, "random_state": 0}
 
 
-@pytest.mark.filterwarnings("ignore")  # the checks themselves feed lists, renamed columns and the like
+@pytest.mark.filterwarnings("ignore")  # the checks pass lists, renamed columns etc.
 @parametrize_with_checks([GPRegressor(), GPClassifier()])
 def test_every_check_of_scikit_learn(estimator, check) -> None:
     check(estimator)
@@ -54,13 +54,13 @@ def test_grid_search_over_a_kernel_path_and_over_whole_kernels() -> None:
     assert float(pipe["gp"].kernel.lengthscale) == 3.0
 
 
-def test_two_processes_give_the_bits_of_one() -> None:
+def test_two_processes_are_bit_identical_to_one() -> None:
     model = GPRegressor(**QUICK)
     one, two = (cross_val_predict(model, X, Y, cv=4, n_jobs=jobs) for jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
 
 
-def test_clones_are_unfitted_equals() -> None:
+def test_clones_are_equal_and_unfitted() -> None:
     model = GPRegressor(2.0 * SquaredExponential(lengthscale=[1.0, 2.0]), priors=None, noise=0.1, **QUICK).fit(X, Y)
     copy = clone(model)
     assert copy.kernel == model.kernel
@@ -100,7 +100,7 @@ def test_frames_of_polars_and_pandas_and_arrays_agree() -> None:
     np.testing.assert_array_equal(series.predict(frames[2]), models[0].predict(X))
 
 
-def test_around_other_estimators() -> None:
+def test_inside_meta_estimators() -> None:
     logged = TransformedTargetRegressor(GPRegressor(**QUICK), func=np.log, inverse_func=np.exp).fit(X, np.exp(Y))
     assert logged.score(X, np.exp(Y)) > 0.9
     both = MultiOutputRegressor(GPRegressor(**QUICK)).fit(X, np.column_stack([Y, -Y]))
@@ -108,7 +108,7 @@ def test_around_other_estimators() -> None:
     assert cross_val_score(GPRegressor(**QUICK), X, Y, cv=3).mean() > 0.7
 
 
-def test_weight_two_is_the_row_twice_and_weight_zero_is_no_row() -> None:
+def test_weight_two_repeats_a_row_and_weight_zero_omits_it() -> None:
     weight = RNG.integers(0, 3, 40)
     weighted = GPRegressor(**QUICK).fit(X, Y, sample_weight=weight)
     repeated = GPRegressor(**QUICK).fit(np.repeat(X, weight, 0), np.repeat(Y, weight))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from covary import GPClassifier, GPRegressor
+from covary import GPClassifier, GPRegressor, Inputs
 from covary.kernels import Matern52, Periodic, bounded, fixed
 
 HERE = Path(__file__).parent / "model_files"
@@ -50,7 +50,7 @@ def told(model: Any, new: np.ndarray) -> dict[str, Any]:
         named = hasattr(model, "feature_names_in_")
         frame: Any = pd.DataFrame(new, columns=model.feature_names_in_) if named else new
         return {"X": new.tolist(), "probability": model.predict_proba(frame).tolist(), "classes": model.classes_.tolist()}
-    mean, std = model._predict(new, return_std=True)
+    mean, std = model.predict(Inputs(new), return_std=True)
     return {"X": new.tolist(), "mean": mean.tolist(), "std": std.tolist()}
 
 

@@ -1,4 +1,4 @@
-"""Exact regression against an independent computation in 50 digits (``make_mpmath.py``)."""
+"""Exact regression compared with an independent computation in 50 digits (``make_mpmath.py``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Experiments of the books whose data are drawn anew: orderings and gaps of the evidence."""
+"""Experiments of the books with newly generated data: order and differences of evidences."""
 
 from __future__ import annotations
 

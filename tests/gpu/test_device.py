@@ -1,4 +1,4 @@
-"""The same answers on an accelerator; run with ``pytest -m gpu`` where there is one."""
+"""Results on an accelerator agree with those on the CPU; run with ``pytest -m gpu``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from covary import GP, Data, Model, condition, learn, log_evidence_and_grad
 from covary.gram import Dense
-from covary.gram.traced import on_device
 from covary.kernels import Matern52, SquaredExponential
 from covary.likelihoods import Gaussian
 
@@ -27,8 +26,8 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 + X[:, 2] * X[:, 3] + 0.1 * RNG.norma
 )
 def test_evidence_and_gradient_agree_with_the_host(kernel: object) -> None:
     model, data = Model(GP(kernel), likelihood=Gaussian(0.05)), Data(X, Y)
-    assert on_device(Dense(), data.rows)
-    assert not on_device(Dense(), 100)  # compiling would cost more
+    assert Dense().on_device(data.rows)
+    assert not Dense().on_device(100)  # compiling would cost more
     device, device_grad = log_evidence_and_grad(model, data)
     host, host_grad = log_evidence_and_grad(model, data, gram=Dense(lane="lapack"))
     assert device == pytest.approx(host, rel=1e-10)

@@ -1,7 +1,7 @@
-"""Covariance functions restated in plain NumPy from Rasmussen & Williams (2006), chapter 4; nothing here uses covary.
+"""Covariance functions restated in plain NumPy from Rasmussen & Williams (2006), chapter 4, without covary.
 
-Each function takes two tables of rows, X (n, d) and Z (m, d), and the parameters, and gives the matrix of k (n, m) from
-differences of single rows. They are slow and plain on purpose.
+Each function takes two tables of rows, X (n, d) and Z (m, d), and the parameters, and returns the matrix of k (n, m),
+computed from differences of single rows. The functions are deliberately simple and slow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from scipy.special import gamma, kv
 
 
 def differences(X, Z):
-    """All x - z: shape (n, m, d)."""
+    """Return all differences x - z, of shape (n, m, d)."""
     return X[:, None, :] - Z[None, :, :]
 
 
@@ -44,7 +44,7 @@ def squared_exponential(X, Z, lengthscale):
 
 
 def matern(X, Z, nu, lengthscale):
-    """Eq. 4.14, with the modified Bessel function, whatever ν; 1 at r = 0 by its limit."""
+    """Eq. 4.14, with the modified Bessel function, for any ν; the limit 1 at r = 0."""
     t = np.sqrt(2 * nu) * distance(X, Z, lengthscale)
     safe = np.where(t > 0, t, 1.0)
     return np.where(t > 0, 2 ** (1 - nu) / gamma(nu) * safe**nu * kv(nu, safe), 1.0)
@@ -79,7 +79,7 @@ def wiener(X, Z):
 
 
 def integrated_wiener(X, Z):
-    """Eq. 6.28: the covariance of ∫₀ˣ w(u) du, ∫∫ min(u, v) du dv, by its closed form in the smaller and the larger input."""
+    """Eq. 6.28: the covariance of ∫₀ˣ w(u) du, ∫∫ min(u, v) du dv, in closed form."""
     small, large = np.minimum.outer(X[:, 0], Z[:, 0]), np.maximum.outer(X[:, 0], Z[:, 0])
     return small**2 * (3 * large - small) / 6
 

@@ -1,7 +1,7 @@
-"""Covariance functions that know where they are, restated in plain NumPy from the books; nothing here uses covary.
+"""Non-stationary and structured covariance functions, restated in plain NumPy from the books, without covary.
 
-Each function takes two tables of rows, X (n, d) and Z (m, d), and the parameters, and gives the matrix of k (n, m). They are
-slow and plain on purpose: loops over pairs, determinants, sums over sets.
+Each function takes two tables of rows, X (n, d) and Z (m, d), and the parameters, and returns the matrix of k (n, m). The
+functions are deliberately simple and slow: loops over pairs, determinants, sums over sets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from laws.reference import differences, distance
 
 
 def _pairs(X, Z, one):
-    """The matrix of a function of two rows."""
+    """Return the matrix of a function of two rows."""
     return np.array([[one(x, z) for z in Z] for x in X])
 
 
@@ -40,7 +40,7 @@ def tanh_network(X, Z, lengthscale, bias, step=0.06, far=8.4):
 
 
 def arc_cosine(X, Z, order, lengthscale, bias):
-    """Cho & Saul (2009), eqs. 3 and 5-7; the angle by Kahan's formula, exact for small ones."""
+    """Cho & Saul (2009), eqs. 3 and 5-7; the angle by Kahan's formula, exact for small angles."""
 
     def one(x, z):
         a, b = _tilde(x, lengthscale, bias), _tilde(z, lengthscale, bias)
@@ -57,7 +57,7 @@ def arc_cosine(X, Z, order, lengthscale, bias):
 
 
 def field(X, centres, width, beta):
-    """Gibbs eqs. 3.83 and 3.88: exp(Σ_j β_j ψ_j(x)) as (n, d), the same in every column where β is a list."""
+    """Gibbs eqs. 3.83 and 3.88: exp(Σ_j β_j ψ_j(x)) as (n, d), the same in every column if β is a list."""
     beta, width = np.atleast_2d(beta), np.broadcast_to(np.asarray(width, float), X.shape[1:])
     out = np.zeros((len(X), len(beta)))
     for j, centre in enumerate(centres):
@@ -67,7 +67,7 @@ def field(X, centres, width, beta):
 
 
 def gibbs(X, Z, scales):
-    """Gibbs eq. 3.82 = R&W eq. 4.32, for a function ``scales`` of a table that gives r_l(x) as (n, d)."""
+    """Gibbs eq. 3.82 = R&W eq. 4.32, for a function ``scales`` of a table that returns r_l(x) as (n, d)."""
     r, q = scales(X), scales(Z)
     K = np.ones((len(X), len(Z)))
     for k in range(X.shape[1]):
@@ -77,7 +77,7 @@ def gibbs(X, Z, scales):
 
 
 def paciorek_schervish(X, Z, isotropic, matrices):
-    """R&W eqs. 4.33-4.34, for a function of distance and a function of a table that gives Σ(x) as (n, d, d)."""
+    """R&W eqs. 4.33-4.34, for a function of distance and a function of a table that returns Σ(x) as (n, d, d)."""
     S, T = matrices(X), matrices(Z)
     K = np.empty((len(X), len(Z)))
     for i in range(len(X)):

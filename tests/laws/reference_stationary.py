@@ -1,6 +1,6 @@
-"""Stationary covariance functions restated from their formulas in NumPy and SciPy; nothing here uses covary.
+"""Stationary covariance functions restated from their formulas in NumPy and SciPy, without covary.
 
-Each function takes two tables of rows, X (n, d) and Z (m, d), and the parameters, and gives the matrix of k (n, m).
+Each function takes two tables of rows, X (n, d) and Z (m, d), and the parameters, and returns the matrix of k (n, m).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def half_integer(X, Z, order, lengthscale):
 
 
 def mixture(X, Z, lengthscales, weights):
-    """R&W, below eq. 4.20: a sum over length-scales, of weights that add up to one."""
+    """R&W, below eq. 4.20: a sum over length-scales, with weights that add up to one."""
     parts = [w * np.exp(-(distance(X, Z, ell) ** 2) / 2) for ell, w in zip(lengthscales, weights, strict=True)]
     return sum(parts) / sum(weights)
 
@@ -65,7 +65,7 @@ def spectral_mixture(X, Z, weights, means, scales):
 
 
 def transform(X, Z, density, highest):
-    """R&W, eq. 4.6, by adaptive quadrature over frequencies from 0 to ``highest``, over k(0); a product over columns."""
+    """R&W, eq. 4.6, by adaptive quadrature over frequencies from 0 to ``highest``, divided by k(0); a product over columns."""
     total = quad(density, 0, highest, epsabs=1e-14, epsrel=1e-14)[0]
 
     def one(tau):
@@ -75,7 +75,7 @@ def transform(X, Z, density, highest):
 
 
 def periodised(X, Z, kernel, period):
-    """R&W, section 4.2.1: Σ_m k(x + m l), here over far more terms than are needed; ``kernel`` is a function of x − x'."""
+    """R&W, section 4.2.1: Σ_m k(x + m l), with far more terms than needed; ``kernel`` is a function of x − x'."""
     tau = differences(X, Z)[:, :, 0]
     tau = tau - period * np.round(tau / period)
     return sum(kernel(tau + m * period) for m in range(-200, 201))

@@ -1,4 +1,4 @@
-"""The table of likelihoods, each with log p(y | f) by other means; and witnesses: dense integrals, differences, samples."""
+"""The table of likelihoods with independent formulas of log p(y | f); reference integrals, differences and samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from covary.parameters import parameters
 
 @dataclass(frozen=True)
 class Row:
-    """A likelihood, observations it may meet, and log p(y | f) by other means (of y, size and one latent value)."""
+    """A likelihood, valid observations, and an independent log p(y | f) as a function of y, size and one latent value."""
 
     id: str
     likelihood: Any
@@ -33,7 +33,7 @@ class Row:
         return self.y[:, 0] if self.y.ndim == 2 else self.y
 
     def given(self, rows: int) -> np.ndarray | None:
-        """The first size, for so many new observations; None where there are none."""
+        """Return the first size repeated for a number of new observations, or None if the likelihood has no sizes."""
         return np.full(rows, self.size[0]) if self.y.ndim == 2 else None
 
 
@@ -99,12 +99,12 @@ CAVITIES = [(0.2, 1.0), (0.6, 1e-4), (-2.0, 0.05), (1.0, 25.0), (-0.5, 1e4), (6.
 
 
 def crossed(row: Row, f: np.ndarray = LATENT) -> tuple[np.ndarray, np.ndarray]:
-    """Every observation with every latent value."""
+    """Return every combination of observation and latent value."""
     return np.repeat(row.y, len(f), axis=0), np.tile(f, len(row.y))
 
 
 def dense(row: Row, log_g: Callable[[np.ndarray], np.ndarray], low: float, high: float, *hints: float) -> tuple[Any, Any]:
-    """Very many nodes between low and high, and log weights, refined around the hints and the peak of exp(log_g)."""
+    """Return many nodes and log weights between low and high, refined around the hints and the peak of exp(log_g)."""
     wide = high - low
     places = [h for h in hints if low < h < high]
     grid = np.unique(np.concatenate([np.linspace(low, high, 401), *(p + np.linspace(-1, 1, 201) * wide / 200 for p in places)]))
@@ -122,7 +122,7 @@ def dense(row: Row, log_g: Callable[[np.ndarray], np.ndarray], low: float, high:
 
 
 def log_prob(row: Row, i: int, f: np.ndarray) -> np.ndarray:
-    """log p(y_i | f) for many latent values: a member's own, which is compared with the formula; a user's by the formula."""
+    """Return log p(y_i | f) for many latent values: covary's, tested separately, or the formula if user-defined."""
     if type(row.likelihood).log_probs is not AbstractLikelihood.log_probs:
         return row.likelihood.log_probs(row.y[i : i + 1], f[None, :])[0]
     with np.errstate(all="ignore"):
@@ -130,7 +130,7 @@ def log_prob(row: Row, i: int, f: np.ndarray) -> np.ndarray:
 
 
 def brute(row: Row, i: int, mean: float, variance: float, power: float = 1.0) -> tuple[float, float, float]:
-    """log Z, mean and variance of p(y_i | f)^power N(f), without the library's quadrature."""
+    """Return log Z, mean and variance of p(y_i | f)^power N(f), without covary's quadrature."""
     sd = np.sqrt(variance)
 
     def log_g(f: np.ndarray) -> np.ndarray:
@@ -145,7 +145,7 @@ def brute(row: Row, i: int, mean: float, variance: float, power: float = 1.0) ->
 
 
 def averaging(mean: float, variance: float, *hints: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights over N(mean, variance), refined around the hints."""
+    """Return nodes and weights for N(mean, variance), refined around the hints."""
     sd = np.sqrt(variance)
     f, log_w = dense(TABLE[0], lambda f: -0.5 * ((f - mean) / sd) ** 2, mean - 16 * sd, mean + 16 * sd, *hints)
     w = np.exp(log_w - 0.5 * ((f - mean) / sd) ** 2)
@@ -153,7 +153,7 @@ def averaging(mean: float, variance: float, *hints: float) -> tuple[np.ndarray, 
 
 
 def compare_slopes(likelihood: Any, gradient: Any, total: Callable[[Any], float], near: float) -> None:
-    """A gradient of the likelihood's shape against central differences of a function of it."""
+    """Compare a gradient over the parameters of a likelihood with central differences of a function of it."""
     slopes = parameters(gradient)
     assert list(slopes) == list(parameters(likelihood))
     for name, parameter in parameters(likelihood).items():
@@ -169,7 +169,7 @@ def compare_slopes(likelihood: Any, gradient: Any, total: Callable[[Any], float]
 
 
 def check_samples(row: Row, n: int) -> None:
-    """Many draws against the moments and the cdf."""
+    """Compare moments and distribution of many draws with ``moments`` and ``cdf``."""
     for value in (-1.1, 0.8):
         f = np.full(n, value)
         y = row.likelihood.sample(f, np.random.default_rng(7), row.given(n))

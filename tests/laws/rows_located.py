@@ -1,7 +1,7 @@
 """Rows of the table of kernels: non-stationary, network, structured, categorical and spherical kernels.
 
-``ROWS`` holds (name, columns, kernel, reference, smoothness, stationary, inputs); inputs is None where the table's own rows
-do, else a function of the number of rows and a seed that gives rows on which the kernel is valid.
+``ROWS`` holds (name, columns, kernel, reference, smoothness, stationary, inputs); inputs is None if the default rows are
+valid for the kernel, otherwise a function of the number of rows and a seed that returns valid rows.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from laws import reference_located as own
 
 
 def _closed(x: np.ndarray) -> np.ndarray:
-    """The same rows with the last one equal to the first."""
+    """Return the rows with the last one replaced by the first."""
     x[-1] = x[0]
     return x
 
 
 def unit_rows(n: int = 12, seed: int = 0) -> np.ndarray:
-    """Rows inside [0, 1]; not its ends, where a bridge does not vary."""
+    """Rows inside [0, 1] without its ends, where the variance of a bridge is zero."""
     return _closed(np.random.default_rng(seed).uniform(0.05, 0.95, (n, 1)))
 
 
@@ -43,18 +43,18 @@ def codes(levels: int, columns: int) -> Any:
 
 
 def places(n: int = 12, seed: int = 0) -> np.ndarray:
-    """Latitudes and longitudes: one pole, one pair of antipodes, one place on either side of the date line."""
+    """Latitudes and longitudes: with a pole, a pair of antipodes, and places on both sides of the date line."""
     rng = np.random.default_rng(seed)
     x = np.column_stack([np.rad2deg(np.arcsin(rng.uniform(-0.95, 0.95, n))), rng.uniform(-180.0, 180.0, n)])
     x[1], x[2], x[3], x[4] = (89.5, 10.0), (-30.0, 40.0), (30.0, -140.0), (12.0, 179.5)
     return _closed(x)
 
 
-# functions as a user writes them, for jax.numpy and NumPy alike
+# user-defined functions, for both jax.numpy and NumPy
 
 
 def swinging(x: Any, slope: Any) -> Any:
-    """A field of one number a row."""
+    """A field with one number per row."""
     return jnp.exp(slope * jnp.sin(x[:, 0]))
 
 
@@ -126,15 +126,59 @@ def _networks() -> list[Any]:
     return rows
 
 
-def _varying() -> list[Any]:
-    one = {"centres": [[0.2], [1.1], [2.0]], "width": 0.7, "beta": [0.4, -0.8, 0.3]}
-    line = varying.GaussianField(**one)
-    a = np.random.default_rng(5).uniform(0, 2.5, (4, 3))
-    shared = {"centres": a, "width": [1.0, 1.4, 0.9], "beta": [0.4, -0.8, 0.3, 0.2]}
-    each = {"centres": a, "width": 1.2, "beta": np.random.default_rng(6).normal(size=(3, 4)) / 2}
-    ell = np.array([0.9, 1.7, 1.2])
-    r1, r3, r9 = (lambda X, p=p: own.field(X, **p) for p in (one, shared, each))
+CENTRES = np.random.default_rng(5).uniform(0, 2.5, (4, 3))
+ONE = {"centres": [[0.2], [1.1], [2.0]], "width": 0.7, "beta": [0.4, -0.8, 0.3]}
+SHARED = {"centres": CENTRES, "width": [1.0, 1.4, 0.9], "beta": [0.4, -0.8, 0.3, 0.2]}
+EACH = {"centres": CENTRES, "width": 1.2, "beta": np.random.default_rng(6).normal(size=(3, 4)) / 2}
+SLOPE = {"slope": 0.4}
 
+
+def _one(X: Any) -> Any:
+    return own.field(X, **ONE)
+
+
+def _shared(X: Any) -> Any:
+    return own.field(X, **SHARED)
+
+
+def _each(X: Any) -> Any:
+    return own.field(X, **EACH)
+
+
+def _varying() -> list[Any]:
+    rows = [*_varying_lengthscales(), *_paciorek_schervish(), *_modulated(), *_varying_amplitudes(), *_change_points()]
+    return [(*row, False, None) for row in rows]
+
+
+def _varying_lengthscales() -> list[Any]:
+    line, ell = varying.GaussianField(**ONE), np.array([0.9, 1.7, 1.2])
+    return [
+        ("VaryingLengthscale", 1, varying.VaryingLengthscale(line), lambda X, Z: own.gibbs(X, Z, _one), np.inf),
+        (
+            "VaryingLengthscale",
+            3,
+            varying.VaryingLengthscale(varying.GaussianField(**SHARED), lengthscale=ell),
+            lambda X, Z: own.gibbs(X, Z, lambda V: ell * _shared(V)),
+            np.inf,
+        ),
+        (
+            "VaryingLengthscale-ard",
+            3,
+            varying.VaryingLengthscale(varying.GaussianField(**EACH), lengthscale=1.1),
+            lambda X, Z: own.gibbs(X, Z, lambda V: 1.1 * _each(V)),
+            np.inf,
+        ),
+        (
+            "VaryingLengthscale-function",
+            1,
+            varying.VaryingLengthscale(varying.FunctionField(swinging, parameters=SLOPE, smoothness=2), lengthscale=0.5),
+            lambda X, Z: own.gibbs(X, Z, lambda V: 0.5 * np.exp(0.4 * np.sin(V))),
+            2,
+        ),
+    ]
+
+
+def _paciorek_schervish() -> list[Any]:
     def squares(scales: Any) -> Any:
         return lambda X: np.array([np.diag(r**2) for r in scales(X)])
 
@@ -144,50 +188,28 @@ def _varying() -> list[Any]:
     def mixed(r: Any) -> Any:
         return 0.7 * np.exp(-r / 0.9) + np.exp(-(r**2) / 2) ** 2
 
-    matern, slope = ks.Matern32(lengthscale=1.3), {"slope": 0.4}
+    matern, line = ks.Matern32(lengthscale=1.3), varying.GaussianField(**ONE)
     mixture = 0.7 * ks.Matern12(lengthscale=0.9) + ks.SquaredExponential() ** 2
-    rows = [
-        ("VaryingLengthscale", 1, varying.VaryingLengthscale(line), lambda X, Z: own.gibbs(X, Z, r1), np.inf),
-        (
-            "VaryingLengthscale",
-            3,
-            varying.VaryingLengthscale(varying.GaussianField(**shared), lengthscale=ell),
-            lambda X, Z: own.gibbs(X, Z, lambda V: ell * r3(V)),
-            np.inf,
-        ),
-        (
-            "VaryingLengthscale-ard",
-            3,
-            varying.VaryingLengthscale(varying.GaussianField(**each), lengthscale=1.1),
-            lambda X, Z: own.gibbs(X, Z, lambda V: 1.1 * r9(V)),
-            np.inf,
-        ),
-        (
-            "VaryingLengthscale-function",
-            1,
-            varying.VaryingLengthscale(varying.FunctionField(swinging, parameters=slope, smoothness=2), lengthscale=0.5),
-            lambda X, Z: own.gibbs(X, Z, lambda V: 0.5 * np.exp(0.4 * np.sin(V))),
-            2,
-        ),
+    return [
         (
             "PaciorekSchervish",
             1,
             varying.PaciorekSchervish(matern, line),
-            lambda X, Z: own.paciorek_schervish(X, Z, matern32, squares(r1)),
+            lambda X, Z: own.paciorek_schervish(X, Z, matern32, squares(_one)),
             1,
         ),
         (
             "PaciorekSchervish-shared",
             3,
-            varying.PaciorekSchervish(mixture, varying.GaussianField(**shared)),
-            lambda X, Z: own.paciorek_schervish(X, Z, mixed, squares(r3)),
+            varying.PaciorekSchervish(mixture, varying.GaussianField(**SHARED)),
+            lambda X, Z: own.paciorek_schervish(X, Z, mixed, squares(_shared)),
             0,
         ),
         (
             "PaciorekSchervish-ard",
             3,
-            varying.PaciorekSchervish(matern, varying.GaussianField(**each)),
-            lambda X, Z: own.paciorek_schervish(X, Z, matern32, squares(r9)),
+            varying.PaciorekSchervish(matern, varying.GaussianField(**EACH)),
+            lambda X, Z: own.paciorek_schervish(X, Z, matern32, squares(_each)),
             1,
         ),
         (
@@ -198,7 +220,10 @@ def _varying() -> list[Any]:
             1,
         ),
     ]
-    rows += [
+
+
+def _modulated() -> list[Any]:
+    return [
         (
             "ModulatedSquaredExponential",
             d,
@@ -208,23 +233,29 @@ def _varying() -> list[Any]:
         )
         for d, spread in ((1, 1.5), (3, np.array([1.5, 2.5, 4.0])))
     ]
-    rows += [
+
+
+def _varying_amplitudes() -> list[Any]:
+    return [
         (
             "VaryingAmplitude",
             3,
-            varying.VaryingAmplitude(ks.Matern52(lengthscale=0.7), varying.GaussianField(**shared)),
-            lambda X, Z: np.outer(r3(X)[:, 0], r3(Z)[:, 0]) * ref.matern(X, Z, 2.5, 0.7),
+            varying.VaryingAmplitude(ks.Matern52(lengthscale=0.7), varying.GaussianField(**SHARED)),
+            lambda X, Z: np.outer(_shared(X)[:, 0], _shared(Z)[:, 0]) * ref.matern(X, Z, 2.5, 0.7),
             2,
         ),
         (
             "VaryingAmplitude-function",
             1,
-            varying.VaryingAmplitude(ks.SquaredExponential(), varying.FunctionField(swinging, parameters=slope)),
+            varying.VaryingAmplitude(ks.SquaredExponential(), varying.FunctionField(swinging, parameters=SLOPE)),
             lambda X, Z: np.exp(0.4 * np.add.outer(np.sin(X[:, 0]), np.sin(Z[:, 0]))) * _se(1.0)(X, Z),
             np.inf,
         ),
     ]
-    rows += [
+
+
+def _change_points() -> list[Any]:
+    return [
         (
             "ChangePoint",
             d,
@@ -234,7 +265,6 @@ def _varying() -> list[Any]:
         )
         for d in (1, 3)
     ]
-    return [(*row, False, None) for row in rows]
 
 
 def _warped() -> list[Any]:
@@ -285,20 +315,12 @@ def _warped() -> list[Any]:
 
 
 def _structured() -> list[Any]:
-    ell, centres = np.array([0.9, 1.7, 1.2]), np.random.default_rng(7).uniform(0, 2.5, (6, 3))
-    weight = np.array([0.5, 1.2, 0.3, 0.9, 2.0, 0.7])
+    return [*_invariant(), *_of_basis_functions(), *_additive()]
 
-    def basis(X: Any, Z: Any) -> Any:
-        phi, psi = (np.column_stack([np.ones(len(V)), V[:, 0], np.sin(1.3 * V[:, 0])]) for V in (X, Z))
-        return phi @ np.diag([0.5, 1.5, 2.0]) @ psi.T
 
-    def column(k: int, x: Any, z: Any) -> Any:
-        return ref.squared_exponential(x, z, ell[k])
-
-    def same(k: int, x: Any, z: Any) -> Any:
-        return ref.matern(x, z, 1.5, 0.8)
-
-    rows = [
+def _invariant() -> list[Any]:
+    ell = np.array([0.9, 1.7, 1.2])
+    return [
         (
             "Invariant",
             3,
@@ -344,6 +366,18 @@ def _structured() -> list[Any]:
             False,
             None,
         ),
+    ]
+
+
+def _of_basis_functions() -> list[Any]:
+    ell, centres = np.array([0.9, 1.7, 1.2]), np.random.default_rng(7).uniform(0, 2.5, (6, 3))
+    weight = np.array([0.5, 1.2, 0.3, 0.9, 2.0, 0.7])
+
+    def basis(X: Any, Z: Any) -> Any:
+        phi, psi = (np.column_stack([np.ones(len(V)), V[:, 0], np.sin(1.3 * V[:, 0])]) for V in (X, Z))
+        return phi @ np.diag([0.5, 1.5, 2.0]) @ psi.T
+
+    return [
         (
             "BasisFunctions",
             1,
@@ -371,6 +405,19 @@ def _structured() -> list[Any]:
             False,
             None,
         ),
+    ]
+
+
+def _additive() -> list[Any]:
+    ell = np.array([0.9, 1.7, 1.2])
+
+    def column(k: int, x: Any, z: Any) -> Any:
+        return ref.squared_exponential(x, z, ell[k])
+
+    def same(k: int, x: Any, z: Any) -> Any:
+        return ref.matern(x, z, 1.5, 0.8)
+
+    return [
         (
             "Additive",
             3,
@@ -399,7 +446,6 @@ def _structured() -> list[Any]:
             None,
         ),
     ]
-    return rows
 
 
 def _processes() -> list[Any]:
@@ -412,7 +458,7 @@ def _processes() -> list[Any]:
 
 def _categorical() -> list[Any]:
     factor = np.random.default_rng(4).normal(size=(5, 2))
-    waves = np.cos(np.pi * np.outer(np.arange(4) + 0.5, np.arange(2)) / 4)  # the starting value that one number stands for
+    waves = np.cos(np.pi * np.outer(np.arange(4) + 0.5, np.arange(2)) / 4)  # the starting value if a single number is given
     rows = [
         ("Hamming", 1, categorical.Hamming(1.7), lambda X, Z: own.hamming(X, Z, 1.7), codes(4, 1)),
         (

@@ -1,6 +1,6 @@
-"""Rows of the family's table: the Matérn class, further isotropic kernels, spectra, metrics.
+"""Rows of the table of kernels: the Matérn class, further isotropic kernels, spectra, metrics.
 
-Each row is (name, columns, kernel, the same in NumPy, smoothness from the book, whether stationary).
+Each row is (name, columns, kernel, its restatement in NumPy, smoothness from the book, whether stationary).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ def bump(s: Any, width: Any, centre: Any) -> Any:
 
 
 def bump_of(s: float) -> float:
-    """The same at width 0.3 and centre 0.5."""
+    """Return the density at width 0.3 and centre 0.5."""
     return float(np.exp(-(((s - 0.5) / 0.3) ** 2) / 2))
 
 
 def _spread(d: int) -> list[tuple[str, int, Any, Any, float, bool]]:
-    """Kernels with one length-scale, and with one per column where there are several."""
+    """Kernels with one length-scale, and with one per column if there are several columns."""
     rows: list[tuple[str, Any, Any, float]] = []
     for suffix, ell in (("", 0.8), ("-ard", ELL[:d])) if d > 1 else (("", 0.8),):
         rows += [
@@ -93,7 +93,7 @@ def _spread(d: int) -> list[tuple[str, int, Any, Any, float, bool]]:
 
 
 def _with_tables(d: int) -> list[tuple[str, int, Any, Any, float, bool]]:
-    """Kernels whose parameters are not one number or one per column."""
+    """Kernels with parameters other than one number or one number per column."""
     scales, weights = np.array([0.4, 1.1, 3.0]), np.array([0.5, 1.2, 0.3])
     per_column = np.array([[0.5, 1.3, 0.8], [2.0, 0.7, 1.5]])[:, :d]
     means, widths, loadings = MEANS[:, :d], SCALES[:, :d], LOADINGS[:d]
@@ -152,12 +152,12 @@ def _with_tables(d: int) -> list[tuple[str, int, Any, Any, float, bool]]:
 
 
 def matern52(r: np.ndarray) -> np.ndarray:
-    """R&W, eq. 4.17, of the distance."""
+    """R&W, eq. 4.17, as a function of the distance."""
     return (1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r)
 
 
 def matern32(r: np.ndarray) -> np.ndarray:
-    """R&W, eq. 4.17, of the distance."""
+    """R&W, eq. 4.17, as a function of the distance."""
     return (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r)
 
 

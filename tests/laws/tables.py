@@ -1,4 +1,4 @@
-"""The families whose members obey the same laws: a new member is one new row."""
+"""The table of kernels that the tests in this folder use: a new kernel is one new row."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class KernelRow:
     columns: int
     kernel: Any
     reference: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    told: tuple[float, bool] | None = None  # smoothness and stationarity, where the row itself says them
+    told: tuple[float, bool] | None = None  # smoothness and stationarity, if given by the row
     rows: Callable[[int, int], np.ndarray] | None = None  # inputs on which the kernel is valid
 
     @property
     def smoothness(self) -> float:
-        """How often the process is mean-square differentiable, from the book (section 4.2.1), not from the kernel."""
+        """Number of mean-square derivatives of the process, from the book (section 4.2.1), not from the kernel."""
         if self.told is not None:
             return self.told[0]
         finite = {"Matern12": 0, "Matern32": 1, "Matern52": 2, "Wiener": 0, "Columns-Wiener": 0, "Sum-rough": 0}
@@ -36,7 +36,7 @@ class KernelRow:
 
     @property
     def stationary(self) -> bool:
-        """Whether k depends on x - x' only, from the book (table 4.1); for a plain function nothing is claimed."""
+        """Whether k depends on x - x' only, from the book (table 4.1); False for plain functions."""
         if self.told is not None:
             return self.told[1]
         located = ("Linear", "Polynomial", "NeuralNetwork", "Wiener", "IntegratedWiener", "Columns-Wiener", "Function")
@@ -44,11 +44,11 @@ class KernelRow:
 
     @property
     def id(self) -> str:
-        """The name pytest prints."""
+        """The name shown by pytest."""
         return f"{self.name}-d{self.columns}"
 
     def inputs(self, n: int = 12, seed: int = 0) -> np.ndarray:
-        """Rows on which the kernel is valid (none negative), the last one equal to the first and one at zero."""
+        """Return rows on which the kernel is valid (non-negative), the last one equal to the first and one at zero."""
         if self.rows is not None:
             return self.rows(n, seed)
         x = np.random.default_rng(seed).uniform(0.05, 2.5, (n, self.columns))
@@ -57,7 +57,7 @@ class KernelRow:
 
 
 def laplacian(x: Any, z: Any, scale: Any) -> Any:
-    """The function behind the Function rows."""
+    """The function in the Function rows."""
     return jnp.exp(-jnp.abs(x - z).sum() / scale)
 
 
@@ -102,7 +102,7 @@ def _leaves(d: int) -> list[tuple[str, Any, Callable[[Any, Any], Any]]]:
     ]
     if d > 1:
         return rows
-    scalar = [row for row in rows if not row[0].endswith("-ard") or row[0] == "Matern12-ard"]  # a list of one is enough once
+    scalar = [row for row in rows if not row[0].endswith("-ard") or row[0] == "Matern12-ard"]  # one such list is enough
     return [*scalar, ("Wiener", ks.Wiener(), ref.wiener), ("IntegratedWiener", ks.IntegratedWiener(), ref.integrated_wiener)]
 
 

@@ -1,7 +1,7 @@
-"""Laws of the kernel algebra, over 200 random expressions.
+"""The kernel algebra, tested with 200 random expressions.
 
-Every expression is grown together with what it should mean: a plain NumPy function of two tables that applies the same
-operations to the members' matrices. Nothing is compiled per expression: blocks are evaluated as they are.
+Every expression is built together with a reference: a plain NumPy function of two tables that applies the same operations to
+the matrices of its parts. Expressions are evaluated without compilation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ X[5] = X[0]
 
 @dataclass(frozen=True)
 class Grown:
-    """A kernel, and its meaning: the matrix between the rows of two tables."""
+    """A kernel and its reference: a function that returns the matrix between the rows of two tables."""
 
     kernel: AbstractKernel
     meaning: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -43,7 +43,7 @@ def positive_number(rng: np.random.Generator) -> float:
 
 
 def maybe_marked(rng: np.random.Generator, value: Any) -> Any:
-    """The value, plain, fixed, bounded, or both."""
+    """Return the value, possibly fixed, bounded, or both."""
     kind = rng.integers(5)
     if kind == 0:
         return fixed(value)
@@ -56,7 +56,7 @@ def maybe_marked(rng: np.random.Generator, value: Any) -> Any:
 
 
 def as_some_number(rng: np.random.Generator, value: float) -> tuple[Any, float]:
-    """The number as Python or NumPy would hand it over, and its exact value."""
+    """Return a number as a Python or NumPy type, and its exact value."""
     kinds = (float, np.float64, np.float32, lambda v: int(np.ceil(v)), lambda v: np.int64(np.ceil(v)), lambda v: np.array(v))
     number = kinds[rng.integers(len(kinds))](value)
     return number, float(number)
@@ -105,7 +105,7 @@ def leaf(rng: np.random.Generator, d: int) -> Grown:
 
 
 def grow(rng: np.random.Generator, depth: int, d: int) -> Grown:
-    """A random expression on d columns."""
+    """Return a random expression on d columns."""
     if depth == 0:
         return leaf(rng, d)
     kind = rng.choice(["sum", "product", "scale", "shift", "power", "on"], p=[0.25, 0.25, 0.2, 0.1, 0.08, 0.12])
@@ -135,12 +135,12 @@ def grow(rng: np.random.Generator, depth: int, d: int) -> Grown:
 
 
 def expression(seed: int) -> Grown:
-    """The expression of a seed; depths 1 to 5."""
+    """Return the expression for a seed, of depth 1 to 5."""
     return grow(np.random.default_rng(seed), 1 + seed % 5, COLUMNS)
 
 
 def matrix(kernel: AbstractKernel, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """The block as it is, in 64 bits, without compiling the expression."""
+    """Evaluate the block in 64 bits, without compiling the expression."""
     with jax.enable_x64(True):
         return np.asarray(kernel.block(Inputs(A), Inputs(B)))
 
@@ -208,7 +208,7 @@ def test_the_random_expressions_cover_the_grammar():
 
 
 def test_every_kernel_of_the_catalogue_reads_back_from_its_text():
-    """Those that hold a user's function with its name given."""
+    """Kernels with a user-defined function are parsed with its name."""
     functions = {name: f for name, f in vars(rows_located).items() if callable(f) and name[0] != "_"}
     for row in EVERY_KERNEL:
         if "Function" in row.name or "transform" in repr(row.kernel) or "Spectral(" in repr(row.kernel):

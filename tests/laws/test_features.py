@@ -1,4 +1,4 @@
-"""Laws of random features: unbiased, of the right diagonal, exact where the kernel has finitely many, and ever closer."""
+"""Random features: unbiased, exact on the diagonal and for kernels with finitely many features, and convergent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from laws.tables import EVERY_KERNEL, KernelRow
 
 
 def of(kernel: ks.AbstractKernel):
-    """The gram of a combination of kernels, each of which has a row of its own in the table."""
+    """Return the reference of a combination of kernels, each of which has a row in the table."""
     return lambda X, Z: kernel.cross(X, Z)
 
 
@@ -53,13 +53,13 @@ SPECTRA += ("Spectral", "Periodised", "FactorMetric")
 
 
 def finite(row: KernelRow) -> bool:
-    """Whether the book gives the kernel finitely many features (up to the tail of a Fourier series)."""
+    """Return whether the kernel has finitely many features (up to the tail of a Fourier series)."""
     name = row.name.removesuffix("-ard")
     return name in ("Constant", "Linear", "Polynomial-2", "Polynomial-3", "Cosine") or (name, row.columns) in SERIES
 
 
 def refused(row: KernelRow) -> bool:
-    """Whether the kernel holds a part without a feature map."""
+    """Return whether the kernel contains a part without a feature map."""
     if row.told is not None:
         return row.name.split("-")[0] not in SPECTRA
     return any(name in row.name for name in ("NeuralNetwork", "Wiener", "Function"))
@@ -72,7 +72,7 @@ ALONE = [p for p in DRAWN if p.values[0].stationary and not p.values[0].id.start
 
 
 def estimates(row: KernelRow, count: int, keys: range) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates of the gram by so many features, one per key; the gram; and the inputs."""
+    """Return estimates of the gram from ``count`` features, one for each key; the gram; and the inputs."""
     X = row.inputs(8)
     out = []
     for key in keys:
@@ -121,7 +121,7 @@ def test_the_error_falls_like_one_over_the_root_of_the_number(row: KernelRow):
 
 @pytest.mark.parametrize("row", ALONE)
 def test_the_error_is_about_that_of_independent_frequencies(row: KernelRow):
-    """var cos ω·τ = (1 + k(2τ))/2 − k(τ)², from m frequencies; their unequal powers may cost Σ p² = 9/5 m⁻¹."""
+    """var cos ω·τ = (1 + k(2τ))/2 − k(τ)², from m frequencies; unequal powers: up to Σ p² = 9/5 m⁻¹."""
     found, K, X = estimates(row, 200, range(24))
     top = K[0, 0]
     plain = ((top**2 + top * row.reference(2 * X, 2 * X)) / 2 - K**2) / 100
@@ -145,7 +145,7 @@ def test_directions_come_at_right_angles():
 
 @pytest.mark.parametrize(("kernel", "freedom"), [(ks.Matern12(), 1), (ks.Matern32(), 3), (ks.Matern52(), 5)])
 def test_matern_frequencies_are_students(kernel: ks.AbstractKernel, freedom: int):
-    """R&W, eq. 4.15: |ω| has the tails of Student's t, and |ω|²/d in three columns those of the F distribution."""
+    """R&W, eq. 4.15: |ω| has the tails of Student's t, and |ω|²/d in three columns has those of the F distribution."""
     from scipy import stats
 
     tails = np.array([0.75, 0.5, 0.1, 1e-3])
@@ -154,11 +154,11 @@ def test_matern_frequencies_are_students(kernel: ks.AbstractKernel, freedom: int
         square = (found.frequencies**2).sum(1) / columns
         beyond = [found.power[square > law.isf(tail)].sum() for tail in tails]
         np.testing.assert_allclose(beyond, tails, rtol=1e-3, atol=3e-4)
-        assert square.max() > law.isf(1e-8)  # high frequencies are there, with little power
+        assert square.max() > law.isf(1e-8)  # high frequencies are included, with little power
 
 
 def test_periodic_powers_are_the_fourier_coefficients():
-    """The harmonics' powers, against the discrete Fourier transform of the kernel over one period."""
+    """Powers of the harmonics, compared with the discrete Fourier transform of the kernel over one period."""
     kernel = ks.Periodic(lengthscale=0.7, period=3.0)
     found = waves(kernel, 1, 100, np.random.default_rng(0))
     values = kernel.cross(np.linspace(0, 3, 256, endpoint=False)[:, None], [[0.0]])[:, 0]
@@ -168,7 +168,7 @@ def test_periodic_powers_are_the_fourier_coefficients():
 
 
 def test_a_linear_model_on_exact_features_is_the_process():
-    """Weights N(0, I) on φ (R&W, eqs. 2.8, 2.9) against the process with the kernel φ·φ'."""
+    """Weights N(0, I) on φ (R&W, eqs. 2.8, 2.9), compared with the process with the kernel φ·φ'."""
     rng = np.random.default_rng(5)
     kernel = 0.5 * ks.Polynomial(3, bias=0.6) + ks.Periodic(period=1.5).on(0)
     X, Xs, noise = rng.uniform(-1, 1, (40, 2)), rng.uniform(-1, 1, (9, 2)), 0.05
@@ -181,13 +181,13 @@ def test_a_linear_model_on_exact_features_is_the_process():
     np.testing.assert_allclose((new * np.linalg.solve(A, new.T).T).sum(1), f.variance, atol=1e-8)
 
 
-def test_exact_summands_come_on_top_and_the_rest_is_shared():
+def test_exact_terms_are_additional_and_the_others_share_the_count():
     features = random_features(2.0 * SE + COS + ks.Linear() + M32 + 1.0, 1, 100, key=0)
     assert [part.count for part in features.parts] == [50, 2, 1, 50, 1]
     assert features.count == 104
 
 
-def test_the_key_decides():
+def test_features_depend_on_the_key_only():
     X = np.linspace(0, 1, 5)[:, None]
     one, same, other = (random_features(SE * M32, 1, 50, key=key)(X) for key in (4, np.random.default_rng(4), 5))
     np.testing.assert_array_equal(one, same)
@@ -202,14 +202,14 @@ def test_features_survive_pickle_and_single_precision_inputs():
 
 
 @pytest.mark.parametrize("row", REFUSED)
-def test_kernels_without_a_feature_map_are_named(row: KernelRow):
+def test_kernels_without_a_feature_map_raise_an_error(row: KernelRow):
     known = ("Function", "IntegratedWiener", "Wiener", "NeuralNetwork")
     name = type(row.kernel).__name__ if row.told is not None else next(n for n in known if n in row.name)
     with pytest.raises(CovaryError, match=rf"random_features: {name}\(.*has no known feature map; use stationary"):
         random_features(2.0 * (SE + row.kernel), row.columns, 100, key=0)
 
 
-def test_a_stationary_kernel_of_ones_own_is_named_until_it_is_registered():
+def test_an_unregistered_user_defined_kernel_raises_an_error():
     class Own(ks.AbstractKernel):
         @property
         def traits(self) -> ks.Traits:
@@ -222,18 +222,18 @@ def test_a_stationary_kernel_of_ones_own_is_named_until_it_is_registered():
         random_features(SE * Own(), 1, 100, key=0)
 
 
-def test_bad_input_is_refused():
-    with pytest.raises(CovaryError, match="random_features: columns is 0; give a whole number, 1 or more"):
+def test_invalid_input_raises_an_error():
+    with pytest.raises(CovaryError, match="random_features: columns is 0; give an integer, 1 or more"):
         random_features(SE, 0, 10, key=0)
-    with pytest.raises(CovaryError, match=r"random_features: count is 1\.5; give a whole number, 2 or more"):
+    with pytest.raises(CovaryError, match=r"random_features: count is 1\.5; give an integer, 2 or more"):
         random_features(SE, 1, 1.5, key=0)  # type: ignore[arg-type]
     with pytest.raises(CovaryError, match="random_features: got str for the kernel"):
         random_features("Matern52()", 1, 10, key=0)  # type: ignore[arg-type]
     with pytest.raises(CovaryError, match="lengthscale has 2 entries but X has 3 columns"):
         random_features(ks.Matern52(lengthscale=[1.0, 2.0]), 3, 10, key=0)
-    with pytest.raises(CovaryError, match="Features: X has 2 columns but the features are of 1"):
+    with pytest.raises(CovaryError, match="Features: X has 2 columns, expected 1"):
         random_features(SE, 1, 10, key=0)([[0.0, 1.0]])
     with pytest.raises(CovaryError, match="has 30,045,015 polynomial features; lower the degree"):
         random_features(ks.Polynomial(10), 20, 10, key=0)
-    with pytest.raises(CovaryError, match="opens into more than 64 terms"):
+    with pytest.raises(CovaryError, match="expands to more than 64 terms"):
         random_features((ks.Linear() + SE) ** 7, 1, 10, key=0)

@@ -1,6 +1,7 @@
-"""Laws that every kernel obeys, over the table of kernels; the catalogue of stationary ones has a file of its own.
+"""Properties of every kernel in the table; stationary kernels are in a separate file.
 
-A law says for which rows it holds; a file says which rows it is about, so that each kernel is compiled by one worker only.
+A test selects the rows to which it applies, and a file the rows that it covers, so that each kernel is compiled by one worker
+only.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ NAMED = {(row.name, row.columns) for row in EVERY_KERNEL}
 
 
 def fewest(row: KernelRow) -> bool:
-    """Slopes of the larger families are compiled for one number of columns: over parameters for the fewest."""
+    """Select rows for parameter gradients: for large groups of kernels only the smallest number of columns."""
     return row.told is None or not any((row.name, d) in NAMED for d in range(1, row.columns))
 
 
 def most(row: KernelRow) -> bool:
-    """And over inputs for the most."""
+    """Select rows for input gradients: for large groups of kernels only the largest number of columns."""
     return row.told is None or not any((row.name, d) in NAMED for d in range(row.columns + 1, 9))
 
 
 def law(holds: Callable[[KernelRow], bool]) -> Callable[[Any], Any]:
-    """A test of the rows for which this is true."""
+    """Return a decorator for a test of the rows that satisfy a condition."""
 
     def mark(test: Any) -> Any:
         test.holds = holds
@@ -45,7 +46,7 @@ def law(holds: Callable[[KernelRow], bool]) -> Callable[[Any], Any]:
 
 
 def over(metafunc: pytest.Metafunc, rows: Iterable[KernelRow]) -> None:
-    """Make a test of every row for which the law holds."""
+    """Parametrise a test by the rows to which it applies."""
     if hasattr(metafunc.function, "holds"):
         metafunc.parametrize("row", [pytest.param(row, id=row.id) for row in rows if metafunc.function.holds(row)])
 
@@ -55,7 +56,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def classes_of(kernel: AbstractKernel) -> set[type]:
-    """The classes a kernel is made of."""
+    """Return the classes of a kernel and its parts."""
     found, todo = set(), [kernel]
     while todo:
         here = todo.pop()
@@ -91,6 +92,15 @@ def test_gram_is_symmetric_and_positive_semi_definite(row: KernelRow):
     assert np.linalg.eigvalsh(K).min() >= -1e-12 * len(K) * np.abs(K).max()
 
 
+def test_a_tensor_product_multiplies_kernels_of_their_own_columns():
+    """R&W, section 4.2.4: k(x, x') = k₁(x₁, x₁') k₂(x₂₃, x₂₃')."""
+    X = np.random.default_rng(3).normal(size=(7, 3))
+    kernel = kernels.tensor((kernels.Matern12(0.5), 0), (kernels.SquaredExponential(0.8), [1, 2]))
+    apart = X[:, None] - X[None]
+    expected = np.exp(-np.abs(apart[:, :, 0]) / 0.5) * np.exp(-(apart[:, :, 1:] ** 2).sum(-1) / (2 * 0.8**2))
+    np.testing.assert_allclose(kernel.gram(X), expected, atol=1e-13)
+
+
 @law(lambda row: True)
 def test_gram_equals_the_formula(row: KernelRow):
     X = row.inputs()
@@ -115,9 +125,9 @@ def test_diag_equals_the_diagonal_of_gram(row: KernelRow):
     np.testing.assert_allclose(row.kernel.diag(X), np.diagonal(row.kernel.gram(X)), rtol=1e-13)
     np.testing.assert_allclose(row.kernel.diag(X), expected, rtol=1e-12)
     with precision(np.float64), jax.default_device(tiles.host_device()):
-        if row.stationary:  # where diag computes one entry only
+        if row.stationary:  # diag computes one entry only
             every = row.kernel.block_diag(Inputs(X))
-        else:  # as diag has compiled it
+        else:  # compiled as in diag
             every = tiles._diag(cast(without_marks(row.kernel), np.float64), tiles.padded(Inputs(X), tiles.ROWS))
     np.testing.assert_allclose(np.asarray(every)[: len(X)], expected, rtol=1e-12)
 
@@ -131,21 +141,21 @@ def test_call_equals_the_entry_of_gram(row: KernelRow):
 
 
 @law(lambda row: row.stationary)
-def test_stationary_kernels_do_not_notice_a_shift(row: KernelRow):
+def test_stationary_kernels_are_invariant_under_shifts(row: KernelRow):
     X = row.inputs()
     shifted = X + np.linspace(0.3, 0.9, row.columns)
     np.testing.assert_allclose(row.kernel.gram(shifted), row.kernel.gram(X), rtol=1e-12, atol=1e-13)
 
 
 def slope_as_it_is(kernel: AbstractKernel, X: np.ndarray, W: np.ndarray) -> AbstractKernel:
-    """The gradient of Σ W K over the kernel, operation by operation; long loops compiled."""
+    """Return the gradient of Σ W K over the kernel without compilation, except for long loops."""
     loops = isinstance(kernel, networks.TanhNetwork)
     with jax.enable_x64(True), jax.disable_jit(not loops):
         return jax.grad(lambda k: (W * k.block(Inputs(X), Inputs(X))).sum())(kernel)
 
 
 def slope_compiled(kernel: AbstractKernel, X: np.ndarray, W: np.ndarray) -> AbstractKernel:
-    """The same as learning sees it: compiled, where the compiler may fuse and contract operations."""
+    """Return the same gradient compiled, as in learning: the compiler may fuse and contract operations."""
     return tiles.pull_gram(kernel, Inputs(X), W)
 
 
@@ -187,21 +197,21 @@ def test_input_gradient_equals_finite_differences(row: KernelRow):
 
 
 @law(lambda row: row.smoothness < 1)
-def test_input_gradient_refuses_rough_kernels(row: KernelRow):
+def test_input_gradient_raises_for_rough_kernels(row: KernelRow):
     X = row.inputs()
     with pytest.raises(CovaryError, match="not mean-square differentiable"):
         row.kernel.input_gradient(X, X)
 
 
-@law(lambda row: row.rows is None)  # codes and places are no dates
+@law(lambda row: row.rows is None)  # codes and places cannot be dates
 def test_gram_is_finite_and_positive_semi_definite_at_inputs_of_the_size_of_dates(row: KernelRow):
     X = 4e8 + 5e8 * row.inputs()  # seconds since 1970
     K = row.kernel.gram(X)
     assert np.isfinite(K).all()
     assert np.isfinite(row.kernel.diag(X)).all()
-    assert np.linalg.eigvalsh(K).min() >= -1e-7 * len(K) * np.abs(K).max()  # half the digits may be lost there
+    assert np.linalg.eigvalsh(K).min() >= -1e-7 * len(K) * np.abs(K).max()  # half the digits may be lost
 
 
-def test_input_gradient_refuses_tables_of_different_columns():
+def test_input_gradient_raises_for_tables_with_different_columns():
     with pytest.raises(CovaryError, match="X has 3 columns and Z has 2"):
         kernels.Matern52().input_gradient(np.zeros((2, 3)), np.zeros((2, 2)))

@@ -1,4 +1,4 @@
-"""The laws that every kernel obeys, over the catalogue of stationary kernels."""
+"""The properties in ``test_kernels`` for the stationary kernels."""
 
 from __future__ import annotations
 

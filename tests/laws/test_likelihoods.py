@@ -1,4 +1,4 @@
-"""Laws that every likelihood obeys, over the table of likelihoods: log p, its slopes, and times a Gaussian."""
+"""Properties of every likelihood in the table: log p, its derivatives, and moments of its product with a Gaussian."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from laws.rows_likelihoods import (
 def test_every_exported_likelihood_has_a_row():
     exported = {v for v in vars(lk).values() if isinstance(v, type) and issubclass(v, AbstractLikelihood)}
     elsewhere = {AbstractLikelihood, lk.Softmax, lk.HeteroscedasticGaussian}
-    elsewhere |= {lk.BasisNoise}  # Gaussian, with a variance for every place: tests/unit/test_noise_basis.py
+    elsewhere |= {lk.BasisNoise}  # Gaussian with a variance that depends on the input: tests/unit/test_noise_basis.py
     assert exported - elsewhere == {type(row.likelihood) for row in TABLE}
 
 
@@ -75,7 +75,7 @@ def test_slopes_are_differences_of_one_another(row: Row):
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_log_concave_is_said_truly(row: Row):
+def test_log_concave_is_declared_correctly(row: Row):
     f = np.concatenate([np.linspace(-30, 30, 241), [-200.0, 200.0]]) + 0.003
     y, f_all = crossed(row, f)
     second = row.likelihood.slopes(y, f_all).second
@@ -98,7 +98,7 @@ def test_extreme_latent_values_are_never_nan(row: Row):
         assert not np.isnan(values).any()
         assert (values < np.inf).all()
     mine, theirs = row.likelihood.log_probs(y, f), AbstractLikelihood.log_probs(row.likelihood, y, f)
-    some = theirs > -1e300  # beyond, a member may put one very small number for another
+    some = theirs > -1e300  # below, very small numbers may differ
     np.testing.assert_allclose(mine[some], theirs[some], rtol=1e-9, atol=1e-9)
     assert (mine[~some] < -1e300).all()
 
@@ -146,7 +146,7 @@ def test_tilted_moments_are_integrals(row: Row, power: float | None):
 
 
 def close_moments(found: Tilted, expected: Tilted) -> None:
-    """Eight digits, six where the Gaussian is a hundred times wider than everything else."""
+    """Compare to eight digits, or six if the Gaussian is a hundred times wider than everything else."""
     wide = np.array([variance > 1e3 for _, variance in CAVITIES])
     for part, near in ((~wide, 1e-8), (wide, 1e-6)):
         f, e = Tilted(*(v[part] for v in found)), Tilted(*(v[part] for v in expected))
@@ -157,7 +157,7 @@ def close_moments(found: Tilted, expected: Tilted) -> None:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_brute_force_agrees_with_scipy(row: Row):
-    """The witness above against another one: adaptive integration from peak to peak."""
+    """Compare the reference integral with SciPy's adaptive integration between peaks."""
     mean, variance, y, size = 0.4, 2.0, row.value[1], row.size[1]
 
     def g(f: float) -> float:
@@ -187,7 +187,7 @@ def test_expected_log_prob_is_an_integral(row: Row):
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-# written by a user: log_prob and nothing else ------------------------------------------------------------------------------
+# user-defined: log_prob only ------------------------------------------------------------------------------
 class Skewed(AbstractLikelihood):
     """Noise with a longer tail on one side: the type-I generalised logistic distribution."""
 
@@ -235,7 +235,7 @@ FROZEN = {
 
 
 @pytest.mark.parametrize("row", [pytest.param(row, id=row.id) for row in CUSTOM])
-def test_log_prob_is_all_that_has_to_be_written(row: Row):
+def test_a_user_defined_likelihood_only_needs_log_prob(row: Row):
     likelihood, truth = row.likelihood, FROZEN[row.id]
     test_log_prob_is_the_formula(row)
     test_slopes_are_differences_of_one_another(row)

@@ -1,4 +1,4 @@
-"""Laws that every likelihood obeys, over the table of likelihoods: new observations, and what is refused at the doors."""
+"""Properties of every likelihood in the table: distribution of new observations, and validation of observations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from laws.rows_likelihoods import ROWS, Row, averaging, brute, check_samples
 
 # a new observation ------------------------------------------------------------------------------------------------------
 def outcomes(row: Row, f: float) -> tuple[np.ndarray, np.ndarray]:
-    """Observations and their probabilities at one latent value, from log p by other means."""
+    """Return observations and their probabilities at one latent value, from the reference log p."""
     size = float(row.size[0])
     kind = row.likelihood.support
     if isinstance(row.likelihood, lk.Binomial):
@@ -97,9 +97,9 @@ def test_predictive_quantiles_invert_the_averaged_cdf(row: Row):
                 np.testing.assert_allclose(cdf(y, mean, variance), p, atol=near)
 
 
-# at the doors -----------------------------------------------------------------------------------------------------------
+# validation -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("row", ROWS)
-def test_typical_observations_pass_and_give_scales(row: Row):
+def test_typical_observations_are_valid_and_have_scales(row: Row):
     row.likelihood.check(row.y, "learn")
     values = row.likelihood.latent_values(row.y)
     assert values.shape == (len(row.y),)
@@ -131,7 +131,7 @@ def test_typical_observations_pass_and_give_scales(row: Row):
         (lk.StudentT(), [[1.0, 2.0]], "shape (1, 2)"),
     ],
 )
-def test_impossible_observations_are_refused(likelihood: Any, y: Any, words: str):
+def test_impossible_observations_raise_an_error(likelihood: Any, y: Any, words: str):
     with pytest.raises(CovaryError, match="learn: ") as error:
         likelihood.check(np.array(y), "learn")
     assert words in str(error.value)
@@ -140,7 +140,7 @@ def test_impossible_observations_are_refused(likelihood: Any, y: Any, words: str
 @pytest.mark.parametrize(
     "build", [lk.Poisson, lk.Binomial, lambda link: lk.Gamma(link=link), lambda link: lk.NegativeBinomial(link=link)]
 )
-def test_unknown_links_are_refused(build: Any):
+def test_unknown_links_raise_an_error(build: Any):
     with pytest.raises(CovaryError, match="link is 'log'"):
         build("log")
     with pytest.raises(CovaryError, match="number of levels is 1"):

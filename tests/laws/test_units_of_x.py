@@ -1,7 +1,8 @@
 """Predictions do not depend on the units of X: kilometres, years since zero, thousandths.
 
-X → aX + b with scales of 1e±9 and offsets of a million standard deviations. With hyperparameters that go along, predictions
-agree to 1e-6 of the spread of y; learned, to 1e-3 of it. ``tests/attacks/units_of_x.py`` runs the same law over random tables.
+X → aX + b with scales of 1e±9 and offsets of a million standard deviations. With hyperparameters converted
+accordingly, predictions agree to 1e-6 of the spread of y; with learned ones, to 1e-3 of it. ``tests/robustness/units_of_x.py``
+does the same for random tables.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NAMES = ["nanounits", "gigaunits", "mixed", "offset", "offset and small"]
 
 
 class Table(NamedTuple):
-    """Rows, targets, and new rows beyond them."""
+    """Rows, targets, and new rows outside their range."""
 
     X: np.ndarray
     y: np.ndarray
@@ -87,7 +88,7 @@ def conditioned(t: Table, a: Any, b: Any, basis: str, gram: str) -> Any:
 
 
 def agree(basis: str, gram: str, a: Any, b: Any) -> None:
-    """Mean, variance and the evidence that is free of the scale of basis functions with vague weights."""
+    """Compare mean, variance and the scale-free log evidence in both units."""
     t = table()
     here, there = conditioned(t, 1.0, 0.0, basis, gram), conditioned(t, a, b, basis, gram)
     first, second = here.predict(t.new).f, there.predict(t.new * a + b).f
@@ -98,18 +99,18 @@ def agree(basis: str, gram: str, a: Any, b: Any) -> None:
 @pytest.mark.parametrize(("a", "b"), CHANGES, ids=NAMES)
 @pytest.mark.parametrize("gram", GRAMS)
 def test_basis_functions(gram: str, a: Any, b: Any) -> None:
-    """An intercept and slopes, under every way of handling K."""
+    """An intercept and slopes, with every gram."""
     agree("linear", gram, a, b)
 
 
 @pytest.mark.parametrize(("a", "b"), [*CHANGES[:2], (9.0, 2005.0)], ids=["nanounits", "gigaunits", "years"])
 def test_powers(a: Any, b: Any) -> None:
-    """Squares too; a million standard deviations away from zero a square keeps four digits of what varies, whoever takes it."""
+    """Squares; a million standard deviations away from zero, the variation of a square has only four digits."""
     agree("quadratic", "dense", a, b)
 
 
 def test_weights_are_those_of_the_given_functions() -> None:
-    """β and its covariance, R&W (2.41) and (2.42), restated with solves of the plain matrices; Gaussian and vague weights."""
+    """β and its covariance, R&W (2.41) and (2.42), restated with dense solves, for Gaussian and vague weights."""
     t = table()
     X = t.X * [0.5, 3.0] + [4.0, -7.0]
     H = np.column_stack([np.ones(len(X)), X])
@@ -125,8 +126,8 @@ def test_weights_are_those_of_the_given_functions() -> None:
         np.testing.assert_allclose(found.covariance, np.linalg.inv(inner), rtol=1e-9)
 
 
-def test_dependent_functions_are_refused_in_any_units() -> None:
-    """A column that repeats another one, or does not vary, leaves vague weights that no row tells apart."""
+def test_dependent_functions_raise_an_error_in_any_units() -> None:
+    """Vague weights of a repeated or constant column are not identifiable."""
     t = table()
     for X in (t.X[:, [0, 0]] * [1.0, 3e7], np.column_stack([t.X[:, 0], np.full(len(t.X), 2.0)])):
         with pytest.raises(ValueError, match="linearly dependent"):
@@ -135,8 +136,8 @@ def test_dependent_functions_are_refused_in_any_units() -> None:
         assert np.isfinite(condition(proper, Data(X, t.y)).log_evidence)
 
 
-def test_dependent_functions_are_seen_wherever_they_lie() -> None:
-    """One quantity in two columns, of which one lies far from zero: what rounding leaves between them is not a direction."""
+def test_dependent_functions_are_detected_at_any_offset() -> None:
+    """One quantity in two columns, one of them far from zero: their difference is only rounding error."""
     t = table()
     X = np.column_stack([t.X[:, 0] * 4.7e5 - 1.2e9, t.X[:, 0] * 1.2e-6 - 2e-5])
     with pytest.raises(ValueError, match="linearly dependent"):
@@ -155,15 +156,15 @@ def test_dependent_functions_are_seen_wherever_they_lie() -> None:
 @pytest.mark.parametrize(("a", "b"), CHANGES, ids=NAMES)
 @pytest.mark.parametrize("mean", ["constant", "linear"])
 def test_learned(mean: str, a: Any, b: Any) -> None:
-    """A whole fit; the evidence is that of the same y."""
+    """A complete fit; the evidence is the same as well."""
     t = table(1)
     here, there = (GPRegressor(mean=mean).fit(X, t.y) for X in (t.X, t.X * a + b))
     close(here.predict(t.new, return_std=True), there.predict(t.new * a + b, return_std=True), float(t.y.std()), 1e-3)
     assert there.log_marginal_likelihood_ == pytest.approx(here.log_marginal_likelihood_, abs=1e-2)
 
 
-def test_learned_beside_a_column_of_the_same_quantity() -> None:
-    """A slope that two columns share, with offsets or without."""
+def test_learned_with_two_columns_of_the_same_quantity() -> None:
+    """A slope shared by two columns, with and without offsets."""
     t = table(3)
     X, new = (np.column_stack([x[:, 0], x[:, 0]]) for x in (t.X, t.new))
     a, b = np.array([4.7e5, 1.2e-6]), np.array([-1.2e9, -2e-5])
@@ -173,7 +174,7 @@ def test_learned_beside_a_column_of_the_same_quantity() -> None:
 
 
 def test_slopes_of_ordinary_tables() -> None:
-    """A slope is found whatever the unit, and goes on beyond the data."""
+    """A slope is found in any unit and extrapolated."""
     rng = np.random.default_rng(0)
     first, second = rng.normal(size=(2, 40))
     y = 3 * first + 2 * second + 0.01 * rng.normal(size=40)
@@ -185,13 +186,13 @@ def test_slopes_of_ordinary_tables() -> None:
     mean, std = model.predict([[2020.0], [2035.0]], return_std=True)
     np.testing.assert_allclose(mean, [110.0, 160.0], atol=0.5)
     assert (std < 0.5).all()
-    errors = model.learned_.log_errors  # of the slope and of the intercept, which lies two thousand years away
+    errors = model.learned_.log_errors  # of the slope and of the intercept, which is two thousand years away
     assert errors["mean.weight"][0] < 0.02
     assert errors["mean.value"] == pytest.approx(2005 * errors["mean.weight"][0], rel=0.05)
 
 
-def test_slopes_of_a_function_of_ones_own() -> None:
-    """A mean written as a function of one point finds its slopes like ``mean="linear"``."""
+def test_slopes_of_a_user_defined_function() -> None:
+    """The slopes of a user-defined mean function are found as with ``mean="linear"``."""
     t = table(1)
     plane = Function(lambda x, a, b: a + b @ x, parameters={"a": 0.0, "b": np.zeros(2)})
     a, b = np.array([1e-3, 1e6]), np.array([2.0, 0.0])
@@ -200,8 +201,8 @@ def test_slopes_of_a_function_of_ones_own() -> None:
     np.testing.assert_allclose(there.model_.mean.parameters["b"] * a, here.model_.mean.parameters["b"], rtol=1e-3)
 
 
-def test_what_a_function_is_linear_in() -> None:
-    """Only parameters whose slopes do not depend on any parameter count; a function without parameters has none."""
+def test_linear_parameters_of_a_function_are_detected() -> None:
+    """Linear parameters are those whose derivatives depend on no parameter."""
     X = as_inputs(table().X)
     with precision(np.float64):
         both = Function(lambda x, a, b, c: a * x[0] + b * jnp.sin(c * x[1]), parameters={"a": 0.0, "b": 1.0, "c": 2.0})
@@ -214,7 +215,7 @@ def test_what_a_function_is_linear_in() -> None:
 @pytest.mark.parametrize("mean", [Linear(0.0), Linear(np.zeros(2))], ids=["one slope", "two slopes"])
 @pytest.mark.parametrize("limits", [None, {"mean.weight": (-1.0, 2.5)}], ids=["free", "bounded"])
 def test_coordinates_of_a_mean(mean: Any, limits: Any) -> None:
-    """The vector leads back to the model, and its gradient is the slope of the objective; bounds keep their meaning."""
+    """Packing and unpacking agree, the gradient is that of the objective, and bounds are respected."""
     t = table()
     model = Model(GP("1.0 * Matern52(lengthscale=[1.0, 1.0])", mean=mean), likelihood=Gaussian(0.1))
     model = model if limits is None else bound(model, limits)
@@ -237,7 +238,7 @@ def test_coordinates_of_a_mean(mean: Any, limits: Any) -> None:
 
 
 def test_classes_in_any_units() -> None:
-    """Probabilities of a whole fit."""
+    """Probabilities of a complete fit."""
     t = table(2, n=40)
     labels = (t.y > 0).astype(int)
     here = GPClassifier().fit(t.X, labels).predict_proba(t.new)

@@ -1,4 +1,4 @@
-"""A law of every likelihood of real or positive observations: the units of y change the numbers, not what they say."""
+"""Predictions of likelihoods for real or positive observations do not depend on the units of y."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attacks.units_of_y import NAMES, Table, Units, learned_case, posterior_case, table
 from covary import GP, Data, GPRegressor, Model, condition
 from covary.gram import Dense, LowRank, Markov, Vecchia
 from covary.gram.linalg import Lapack
 from covary.inference import EP, SVGP, Exact, Laplace
 from covary.likelihoods import StudentT
+from robustness.units_of_y import NAMES, Table, Units, learned_case, posterior_case, table
 
 LARGE, SMALL, TURNED = (1e10, 1e6), (2.0**-30, -1e6), (-3.3e-8, 50.0)  # a, and b in standard deviations of a·y
 
@@ -63,7 +63,7 @@ def test_fits_in_other_units(name: str, scaled: tuple[float, float]) -> None:
     learned_case(t, units(name, scaled, t))
 
 
-def test_a_constant_column_and_a_row_far_out_change_nothing() -> None:
+def test_units_do_not_matter_with_a_constant_column_and_an_outlier() -> None:
     t = some("student_t", 6, columns=1)
     X, new = (np.column_stack([x, np.full(len(x), 7.0)]) for x in (t.X, t.new))
     y = t.y.copy()
@@ -72,8 +72,8 @@ def test_a_constant_column_and_a_row_far_out_change_nothing() -> None:
     posterior_case(far, units("student_t", LARGE, far), Laplace(), Dense())
 
 
-def test_a_wide_prior_costs_no_digits_where_sites_are_negative() -> None:
-    """Student-t observations far out have negative precisions; the mode is found however wide the prior is beside the noise."""
+def test_a_wide_prior_loses_no_digits_if_sites_are_negative() -> None:
+    """Outliers under Student-t noise have negative precisions; the mode is found however wide the prior."""
     t = table("student_t", 9066)
     for width in (10.0, 100.0, 1000.0):
         kernel = f"{width} * Matern52(lengthscale={(8 * t.X.std(0)).tolist()})"
@@ -90,24 +90,24 @@ def test_a_wide_prior_costs_no_digits_where_sites_are_negative() -> None:
         np.testing.assert_allclose(factor.variance(), np.diagonal(Sigma), rtol=1e-4)
 
 
-def test_a_fit_to_what_is_turned_round() -> None:
-    """−y says the same as y; the search ended elsewhere while the mode was found at some hyperparameters and at others not."""
+def test_a_fit_to_negated_targets() -> None:
+    """Fits to −y and y agree; they differed when the mode was found for some hyperparameters only."""
     t = table("student_t", 9066)
     for u in (Units(-1.0, 0.0), Units(1e3, 1e6)):
         learned_case(t, u, n_restarts=1)
 
 
-def test_a_fit_that_ended_at_a_jump_says_so() -> None:
-    """Where a mode of Laplace's method is about to vanish its evidence has a spike, and learning does not come to an end."""
+def test_a_fit_that_ended_at_a_jump_is_reported() -> None:
+    """Where a mode of Laplace's method vanishes, the evidence has a spike and learning cannot converge."""
     t = some("gaussian", 5, columns=1)
     model = GPRegressor(n_restarts=0).fit(t.X, t.y)
     assert "jumps" not in str(model.summary())
     model.learned_ = replace(model.learned_, status="stuck: no step is better, but the slope is 1e+04")
-    assert "where its objective jumps" in str(model.summary())
+    assert "at a discontinuity of its objective" in str(model.summary())
 
 
 def test_the_mode_of_mean_and_noise_is_found_in_few_steps() -> None:
-    """An ordinary table on which Fisher's scoring alone takes more than a hundred steps at every start of the search."""
+    """A typical table on which Fisher scoring alone takes more than a hundred steps from every start."""
     t = table("heteroscedastic", 629, rows=(15, 60))
     model = GPRegressor(likelihood="heteroscedastic", n_restarts=0).fit(t.X, t.y)
     assert model.learned_ is not None

@@ -360,7 +360,7 @@ def test_single_precision() -> None:
         (-1.0, "variance -1"),
         (np.eye(2), r"shape \(2, 2\) for 3"),
         (np.array([[1.0, 0.5, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), "not symmetric"),
-        (np.array([[np.inf, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), "tie vague weights to no other"),
+        (np.array([[np.inf, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), "set covariances with vague weights to zero"),
         (np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]]), "not positive definite"),
     ],
 )
@@ -378,7 +378,7 @@ def test_dependent_functions_are_refused_only_if_vague() -> None:
     post = condition(Model(GP(KERNEL, basis=Basis(twice, covariance=1.0)), likelihood=Gaussian(S)), Data(X, Y))
     T = twice(X)
     assert post.log_evidence == pytest.approx(log_normal(Y, KERNEL.gram(X) + T @ T.T + S * np.eye(N)), abs=1e-9)
-    with pytest.raises(CovaryError, match="gave shape"):
+    with pytest.raises(CovaryError, match="returned shape"):
         condition(Model(GP(KERNEL, basis=Basis(lambda x: x[:, 0]))), Data(X, Y))
     with pytest.raises(CovaryError, match="no explicit basis"):
         basis_weights(condition(Model(GP(KERNEL)), Data(X, Y)))

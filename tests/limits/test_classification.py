@@ -141,7 +141,9 @@ def test_mackays_formula_is_exact_at_zero_and_close_elsewhere() -> None:
     """R&W, section 3.4.2: λ(κ f̄) with κ² = 1/(1 + πv/8)."""
     mean, variance = (a.ravel() for a in np.meshgrid(np.linspace(-8, 8, 33), [0.1, 1.0, 5.0, 25.0]))
     mackay = special.expit(mean / np.sqrt(1 + np.pi * variance / 8))
-    got = Bernoulli("logit").predictive(mean, variance).mean
+    likelihood = Bernoulli("logit")
+    got = likelihood.predictive(mean, variance).mean
+    np.testing.assert_allclose(likelihood.probability(mean, variance, "mackay"), mackay, atol=1e-12)
     np.testing.assert_allclose(got[mean == 0], 0.5, atol=1e-12)
     np.testing.assert_allclose(got, mackay, atol=0.02)
     np.testing.assert_allclose(got + got[::-1].reshape(4, -1)[::-1].ravel(), 1.0, atol=1e-9)  # π(−μ) = 1 − π(μ)
@@ -159,7 +161,7 @@ def test_mode_is_stationary_and_the_evidence_is_the_formula(link: str) -> None:
     first, W, _ = slopes(link, Y, f)
     np.testing.assert_allclose(post.alpha, first, atol=1e-9)
     np.testing.assert_allclose(f, K @ first, atol=1e-9)
-    np.testing.assert_allclose(post.solved.extra["mode"], f, atol=1e-9)
+    np.testing.assert_allclose(post.solved.mode, f, atol=1e-9)
     np.testing.assert_allclose(natural_sites(post)[0], W, atol=1e-9)
     inverse = np.linalg.inv(K)
     value = log_sigmoid(link, Y * f).sum() - 0.5 * f @ inverse @ f
@@ -206,9 +208,12 @@ def test_averaging_softens_and_never_changes_sides(link: str, inference: Any) ->
 @every_link
 def test_eigenvalues_of_B(link: str) -> None:
     """R&W, section 3.4.3: between 1 and 1 + n max W max K, where W ≤ ¼ for the logistic and ≤ 1 for the probit."""
-    W, _ = natural_sites(condition(binary(link, 40.0 * KERNEL), DATA, inference=Laplace()))
+    post = condition(binary(link, 40.0 * KERNEL), DATA, inference=Laplace())
+    W, _ = natural_sites(post)
     assert np.all(W > 0)
-    values = np.linalg.eigvalsh(EYE + np.sqrt(W)[:, None] * (40 * K) * np.sqrt(W))
+    L = np.tril(post.factor.L)
+    np.testing.assert_allclose(L @ L.T, EYE + np.sqrt(W)[:, None] * (40 * K) * np.sqrt(W), atol=1e-10)
+    values = np.linalg.eigvalsh(L @ L.T)
     assert values.min() >= 1 - 1e-12
     assert values.max() <= 1 + N * 40 * K.max() * (0.25 if link == "logit" else 1.0)
     assert values.max() > 1.5

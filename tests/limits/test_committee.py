@@ -1,4 +1,4 @@
-"""Committees where they are known: one expert, two, far from data, blocks that do not touch, and the printed algorithms."""
+"""Committees in cases with known results: one expert, two, far from data, independent blocks, and the printed algorithms."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covary import GP, Data, Model, condition, learn, log_evidence, log_evidence_and_grad
+from covary._checks import CovaryError
 from covary.committee import BCM, GRBCM, RBCM, RULES, Committee, GPoE, PoE, combine, entropy_drop, joint_bcm
 from covary.committee.left_out import left_out
 from covary.committee.settings import posterior as posterior_of
@@ -96,6 +97,26 @@ def test_one_expert_under_other_likelihoods(likelihood: Any, inference: Any, y: 
         assert found.log_evidence == pytest.approx(exact.log_evidence, abs=1e-9)
 
 
+@pytest.mark.parametrize("rule", ["bcm", "poe", "rbcm"])
+def test_experts_on_classes_combine_their_latent_functions(rule: str) -> None:
+    """R&W, section 8.4: each expert's approximate posterior of f, combined as in regression, then averaged over."""
+    model, labels = Model(MODEL.prior, likelihood=Bernoulli("logit")), (Y > 0).astype(float)
+    halves = [condition(model, Data(X[part], labels[part]), inference=Laplace()) for part in (slice(30), slice(30, 60))]
+    said = [half.predict(NEW).f for half in halves]
+    precision, weighted = np.zeros(25), np.zeros(25)
+    for f in said:
+        beta = 0.5 * np.log(1.3 / f.variance) if rule == "rbcm" else 1.0
+        precision += beta / f.variance - (0.0 if rule == "poe" else beta / 1.3)
+        weighted += beta * f.mean / f.variance
+    variance = 1 / (precision + (0.0 if rule == "poe" else 1 / 1.3))
+    found = condition(model, Data(X, labels), inference=Laplace(), gram=Committee(2, rule=rule, partition="arrival")).predict(
+        NEW
+    )
+    np.testing.assert_allclose(found.f.variance, variance, rtol=1e-8)
+    np.testing.assert_allclose(found.f.mean, variance * weighted, atol=1e-9)
+    np.testing.assert_allclose(found.y.mean, Bernoulli("logit").predictive(variance * weighted, variance).mean, atol=1e-9)
+
+
 def test_an_expert_may_be_low_rank() -> None:
     gram = LowRank(20)
     found = condition(MODEL, DATA, gram=Committee(1, rule="bcm", gram=gram))
@@ -116,7 +137,7 @@ def test_two_experts_that_share_are_exact() -> None:
 def parted(rule: str, experts: int = 4, **more: Any) -> tuple[Any, list[np.ndarray], np.ndarray | None]:
     """A committee, and who has which rows."""
     post = condition(MODEL, DATA, gram=Committee(experts, rule=rule, **more))
-    return post, post.bound.settled.rows, post.bound.settled.shared
+    return post, post.experts.settled.rows, post.experts.settled.shared
 
 
 @pytest.mark.parametrize("rule", ["poe", "gpoe", "bcm", "rbcm"])
@@ -143,7 +164,7 @@ def test_sharing_experts_are_their_formula() -> None:
     assert sorted(np.concatenate([*rows, shared])) == list(range(60))
     mean, C = gp(X[shared], Y[shared], NEW)
     v0, total, shift, weights = np.diagonal(C), 0.0, 0.0, 0.0
-    owner = post.bound.settled.splitter.assign(NEW)  # the nearest expert goes first
+    owner = post.experts.settled.splitter.assign(NEW)  # the nearest expert goes first
     for number, r in enumerate(rows):
         both = np.concatenate([shared, r])
         m, C = gp(X[both], Y[both], NEW)
@@ -323,10 +344,10 @@ def test_a_row_left_out_is_what_a_committee_without_it_says(rule: str) -> None:
     post, rows, shared = parted(rule, 4)
     found, said = left_out(post)
     assert sorted(found) == sorted(np.concatenate(rows))
-    settled = post.bound.settled
+    settled = post.experts.settled
     for i in found[::9]:
         less = replace(settled, rows=[r[r != i] for r in rows])
-        other = post.bound.held  # the same experts, one of them without the row
+        other = post.experts.held  # the same experts, one of them without the row
         committee = Committee(4, rule=rule).replace(settled=less)
         without = posterior_of(committee, MODEL, MODEL, DATA, committee.held(DATA), less.common(DATA), Exact())
         expected = without.predict(X[i : i + 1]).f
@@ -385,7 +406,7 @@ def test_independent_experts_are_the_printed_algorithm() -> None:
     committee = Committee(3, rule="rbcm", learning="independent")
     fit = learn(MODEL, DATA, gram=committee)
     post = condition(fit, DATA, gram=committee)
-    rows, models = post.bound.settled.rows, post.bound.models
+    rows, models = post.experts.settled.rows, post.experts.models
     assert len({float(m.likelihood.variance) for m in models.values()}) == 3  # each its own
     M, precision, weighted = 3, np.zeros(25), np.zeros(25)
     for r, model in zip(rows, models.values(), strict=True):
@@ -411,3 +432,19 @@ def test_several_latent_functions_that_do_not_mix_are_each_a_committee_of_its_ow
             alone = combine(rule, [Spread(s.mean[:, c], s.variance[:, c, c]) for s in said], Spread(np.zeros(4), np.ones(4)))
             np.testing.assert_allclose(found.mean[:, c], alone.mean)
             np.testing.assert_allclose(found.variance[:, c, c], alone.variance)
+
+
+@pytest.mark.parametrize("rule", ["rbcm", "bcm", "nearest"])
+def test_leave_one_out_of_all_rows_is_that_of_the_drawn_ones(rule: str) -> None:
+    post = parted(rule, 4)[0]
+    whole, (rows, said) = post.leave_one_out(), left_out(post, most=20)
+    np.testing.assert_allclose(whole.mean[rows], said.mean, rtol=1e-12)
+    np.testing.assert_allclose(whole.variance[rows], said.variance, rtol=1e-12)
+    np.testing.assert_allclose(whole.y.variance, whole.variance + 0.02)
+    expected = -0.5 * (np.log(2 * np.pi * whole.y.variance) + (Y - whole.mean) ** 2 / whole.y.variance)
+    np.testing.assert_allclose(whole.log_prob, expected)
+
+
+def test_rows_that_all_experts_share_cannot_be_left_out() -> None:
+    with pytest.raises(CovaryError, match="all experts share some of the rows"):
+        parted("grbcm")[0].leave_one_out()

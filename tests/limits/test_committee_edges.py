@@ -1,4 +1,4 @@
-"""Committees at the edges: nothing left to be known, experts less sure than the prior, several outputs, rows of one."""
+"""Edge cases of committees: zero variance, experts less certain than the prior, several outputs, experts with one row."""
 
 from __future__ import annotations
 

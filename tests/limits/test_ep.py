@@ -163,7 +163,7 @@ def test_a_cavity_does_not_know_its_own_site() -> None:
 
 
 def test_cavities_tell_what_leaving_a_row_out_would() -> None:
-    """R&W, section 5.5.2: Φ(y μ₋ᵢ/√(1 + σ²₋ᵢ)) is p(yᵢ | the others), nearly."""
+    """R&W, section 5.5.3: Φ(y μ₋ᵢ/√(1 + σ²₋ᵢ)) is p(yᵢ | the others), nearly."""
     mean, variance = cavities(condition(binary("probit"), DATA, inference=EP()))
     short = special.ndtr(mean / np.sqrt(1 + variance))
     refit = [

@@ -1,4 +1,4 @@
-"""Leave-one-out without fitting again, against fitting again."""
+"""Closed-form leave-one-out predictions compared with refitting."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 from covary import GP, Data, Model, condition
 from covary._checks import CovaryError
@@ -49,7 +50,7 @@ def test_under_gaussian_noise_it_is_exact(inference: Any) -> None:
     ids=["probit", "logit", "poisson"],
 )
 def test_cavities_of_ep_are_close_to_refitting(likelihood: Any, y: np.ndarray) -> None:
-    """R&W, section 5.5.2: a cavity is EP's own answer without the row, up to what the other sites remember of it."""
+    """R&W, section 5.5.3: a cavity is EP's own answer without the row, up to what the other sites remember of it."""
     model = Model(GP(KERNEL), likelihood=likelihood)
     found = condition(model, Data(X, y), inference=EP()).leave_one_out()
     mean, _, log_prob = refitted(model, y, EP())
@@ -58,6 +59,22 @@ def test_cavities_of_ep_are_close_to_refitting(likelihood: Any, y: np.ndarray) -
     assert np.abs(found.mean - mean).max() < 0.25
     rough = condition(model, Data(X, y), inference=Laplace()).leave_one_out()
     assert abs(rough.log_prob.sum() - log_prob.sum()) < 0.15 * abs(log_prob.sum())
+
+
+def test_cavities_are_the_posterior_without_a_site() -> None:
+    """R&W, eq. 3.56 and section 5.5.3: N(μ₋ᵢ, σ²₋ᵢ) by explicit inverses, and log Φ(yᵢ μ₋ᵢ/√(1 + σ²₋ᵢ)) (eq. 3.58)."""
+    y = np.sign(F)
+    post = condition(Model(GP(KERNEL), likelihood=Bernoulli("probit")), Data(X, y), inference=EP())
+    tau, nu = np.asarray(post.factor.spread), np.asarray(post.solved.shift)
+    mean, variance = np.zeros(16), np.zeros(16)
+    for i in range(16):
+        others = np.arange(16) != i
+        S = np.linalg.inv(np.linalg.inv(KERNEL.gram(X)) + np.diag(tau * others))
+        mean[i], variance[i] = (S @ (nu * others))[i], S[i, i]
+    found = post.leave_one_out()
+    np.testing.assert_allclose(found.mean, mean, atol=1e-8)
+    np.testing.assert_allclose(found.variance, variance, atol=1e-8)
+    np.testing.assert_allclose(found.log_prob, special.log_ndtr(y * mean / np.sqrt(1 + variance)), atol=1e-8)
 
 
 def test_several_latent_functions_say_what_to_do() -> None:

@@ -1,4 +1,4 @@
-"""Likelihoods where they become one another, and the one with two latent functions."""
+"""Limits in which one likelihood becomes another, and the likelihood with two latent functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weight space against function space: two routes, the equal Gaussian process, evidence, features and kernels."""
+"""Weight space compared with function space: the equivalent Gaussian process, evidence, features and kernels."""
 
 from __future__ import annotations
 

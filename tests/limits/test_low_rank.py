@@ -1,4 +1,4 @@
-"""The low-rank family: where it is exact, what it is in dense algebra, what bounds what, and that streaming changes nothing."""
+"""Low-rank grams compared with dense algebra: exact cases, bounds, and invariance under streaming."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from covary.data import as_inputs
 from covary.gram import Dense, LowRank, low_rank
 from covary.gram.inducing import greedy, select
 from covary.inference import EP, Laplace
-from covary.kernels import Matern52, SquaredExponential
+from covary.kernels import Linear, Matern52, SquaredExponential
 from covary.likelihoods import Bernoulli, Gaussian, Poisson
 
 RNG = np.random.default_rng(11)
@@ -71,6 +71,18 @@ def test_every_rule_is_its_dense_formula(rule: str) -> None:
     np.testing.assert_allclose(got.variance, variance, atol=1e-8)
 
 
+@pytest.mark.parametrize("rule", ["sor", "dtc", "vfe", "fitc"])
+def test_products_are_with_the_nystrom_matrix(rule: str) -> None:
+    """R&W, eq. 8.4: K_nm K_mm⁻¹ K_mn; FITC has the diagonal of K itself."""
+    Q = k(X, Z) @ np.linalg.solve(k(Z, Z), k(Z, X))
+    if rule == "fitc":
+        np.fill_diagonal(Q, 1.7)
+    B = np.random.default_rng(0).normal(size=(40, 3))
+    bound = condition(MODEL, DATA, gram=LowRank(Z, rule=rule, jitter=0.0)).bound
+    np.testing.assert_allclose(bound.matvec(B), Q @ B, atol=1e-9)
+    np.testing.assert_allclose(bound.matvec(B[:, 0]), Q @ B[:, 0], atol=1e-9)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_with_all_rows_as_inducing_inputs_nothing_is_approximated(rule: str) -> None:
     gram = LowRank(X, rule=rule, jitter=0.0)
@@ -114,7 +126,8 @@ def test_slopes_over_parameters_and_inducing_inputs(rule: str) -> None:
     gram = LowRank(Z, rule=rule, learned=True, jitter=0.0)
     bound = gram.bind((KERNEL,), DATA.X)
     solved = Exact().solve(MODEL, DATA, bound)
-    slope = Exact().gradient(MODEL, DATA, bound, solved)
+    found = Exact().gradient(MODEL, DATA, bound, solved)
+    slope = found.model
 
     def value(change: dict[str, float], move: Any = 0.0) -> float:
         scales = np.array([0.9 + change.get("first", 0.0), 1.4])
@@ -132,7 +145,7 @@ def test_slopes_over_parameters_and_inducing_inputs(rule: str) -> None:
     for i, j in ((0, 0), (5, 1)):
         move = np.zeros_like(Z)
         move[i, j] = 1e-5
-        got = solved.extra["inducing"][i, j]
+        got = found.inducing[i, j]
         assert got == pytest.approx((value({}, move) - value({}, -move)) / 2e-5, rel=1e-5, abs=1e-5)
 
 
@@ -205,6 +218,31 @@ def test_the_greedy_rule_is_a_pivoted_cholesky_factorisation() -> None:
             rest = np.diag(K).copy()
         chosen.append(int(np.argmax(rest)))
     assert got.tolist() == chosen
+    line = np.outer(np.arange(1.0, 13.0), [1.0, -2.0])  # rank one: every further pivot is nearly zero
+    assert greedy(Linear(), as_inputs(line, "test"), 6).tolist() == [11]
+
+
+@pytest.mark.parametrize("count", [12, 30])
+def test_leverage_scores_are_the_weights_of_the_draw(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a row i the score (k_ii − k_iS (K_SS + λI)⁻¹ k_Si)/λ; where S is all rows, it is [K (K + λI)⁻¹]_ii."""
+    rng, calls = np.random.default_rng(2), []
+
+    class Recorder:
+        def choice(self, n: int, size: int, replace: bool, p: np.ndarray | None = None) -> np.ndarray:
+            got = rng.choice(n, size, replace=replace, p=p)
+            calls.append((got, p))
+            return got
+
+    monkeypatch.setattr(np.random, "default_rng", lambda key: Recorder())
+    found = select("leverage", KERNEL, as_inputs(X, "test"), count, noise=NOISE)
+    (sample, _), (drawn, p) = calls
+    S, ridge = X[np.sort(sample)], NOISE * np.eye(len(sample))
+    score = (1.7 - np.einsum("ij,ji->i", k(X, S), np.linalg.solve(k(S, S) + ridge, k(S, X)))) / NOISE
+    np.testing.assert_allclose(p, score / score.sum(), rtol=1e-9)
+    if len(sample) == len(X):
+        np.testing.assert_allclose(score, np.diag(k(X, X) @ np.linalg.inv(k(X, X) + ridge)), rtol=1e-7)
+    assert len(sample) == min(2 * count, len(X))
+    np.testing.assert_array_equal(found, X[np.sort(drawn)])
 
 
 @pytest.mark.parametrize("rule", ["greedy", "kmeans", "leverage", "random"])
@@ -279,6 +317,18 @@ def test_zero_noise_needs_the_whole_matrix() -> None:
     model = Model(GP(KERNEL), likelihood=Gaussian(fixed(0.0)))
     with pytest.raises(CovaryError, match="the noise is zero"):
         condition(model, DATA, gram=LowRank(Z, rule="vfe"))
+
+
+@pytest.mark.filterwarnings("ignore:.*Nyström")
+def test_the_nystrom_method_replaces_only_the_covariance_of_the_rows() -> None:
+    """R&W, section 8.3.2, in dense algebra; the covariance with new inputs is exact, and a negative variance becomes zero."""
+    C = k(X, Z) @ np.linalg.solve(k(Z, Z), k(Z, X)) + NOISE * np.eye(len(X))
+    cross = k(X, NEW)
+    variance = 1.7 - np.einsum("ij,ij->j", cross, np.linalg.solve(C, cross))
+    got = condition(MODEL, DATA, gram=LowRank(Z, rule="nystrom", jitter=0.0)).predict(NEW).f
+    np.testing.assert_allclose(got.mean, cross.T @ np.linalg.solve(C, Y), atol=1e-8)
+    np.testing.assert_allclose(got.variance, np.maximum(variance, 0.0), atol=1e-8)
+    assert variance.max() > 0.1
 
 
 def test_nystrom_warns_where_its_variance_is_negative() -> None:

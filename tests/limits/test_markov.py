@@ -17,7 +17,7 @@ from covary._precision import precision
 from covary.gram import Dense
 from covary.gram.base import Bars
 from covary.gram.markov import Markov
-from covary.gram.state_space import lower_gamma, prior, representable, steps
+from covary.gram.markov.state_space import lower_gamma, prior, representable, steps
 from covary.inference import EP, Laplace
 from covary.kernels import Constant, Cosine, Linear, Matern12, Matern32, Matern52, Wiener, fixed
 from covary.kernels.wiener import IntegratedWiener

@@ -1,4 +1,4 @@
-"""Sampled functions have the posterior's law: means and covariances by χ² tests that a wrong law does not pass."""
+"""Sampled functions have the mean and covariance of the posterior, by χ² tests that reject a wrong distribution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from covary.kernels.features import random_features
 from covary.likelihoods import Bernoulli, Gaussian, HeteroscedasticGaussian, Poisson, Softmax, StudentT
 from covary.means import Constant as ConstantMean
 from covary.means import LinearBasis
-from covary.paths import draw_paths
+from covary.posterior.paths import draw_paths
 
 RNG = np.random.default_rng(7)
 X = np.sort(RNG.uniform(0, 5, 30))[:, None]
@@ -168,7 +168,7 @@ def test_variational() -> None:
     svgp = pytest.importorskip("covary.inference.svgp")
     model, data = Model(GP(KERNEL), likelihood=Bernoulli("probit")), Data(X, LABELS)
     post = condition(model, data, inference=svgp.SVGP(), gram=LowRank(X[::3]))
-    bound, inputs = post.solved.extra["bound"], as_inputs(XS)
+    bound, inputs = post.solved.bound, as_inputs(XS)
     paths = draw_paths(post.model, post.data, bound, post.solved, DRAWS, key=1, features=4000)
     mean, covariance = bound.conditional(post.factor, post.solved, inputs)[0], bound.joint(post.factor, inputs)
     assert_normal(paths(XS), mean, covariance)
@@ -209,7 +209,7 @@ def deviations(kernel: Any, columns: int, maps: Any, noise: float = 1e-3) -> flo
 @pytest.mark.parametrize(("columns", "most"), [(1, 0.004), (2, 0.02), (5, 0.025)])
 @pytest.mark.parametrize("kernel", [SquaredExponential(lengthscale=1.5), Matern52(lengthscale=1.5), Matern12(lengthscale=1.5)])
 def test_given_the_features_standard_deviations_are_close(kernel: Any, columns: int, most: float) -> None:
-    """Within what :mod:`covary.paths` says of 2000 features, over several of their draws."""
+    """Within what :mod:`covary.posterior.paths` says of 2000 features, over several of their draws."""
     maps = [random_features(kernel, columns, 2000, key=key) for key in range(5)]
     assert deviations(kernel, columns, maps) < most
 

@@ -1,4 +1,4 @@
-"""Limits and laws of exact regression that follow from probability alone."""
+"""Limits and properties of exact regression that follow from probability theory."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ def test_predictive_log_densities_chain_to_the_evidence() -> None:
         post = condition(MODEL, Data(X[:i], Y[:i]))
         total += float(post.predict(X[i : i + 1]).y.log_prob(Y[i])[0])
     assert log_evidence(MODEL, Data(X, Y)) == pytest.approx(total, abs=1e-9)
+
+
+def test_targets_of_a_squared_exponential_have_its_covariance_and_the_noise() -> None:
+    """cov(y_p, y_q) = σ_f² exp(−(x_p − x_q)²/2ℓ²) + σ_n² δ_pq (R&W, eq. 2.31), in the evidence and far from the data."""
+    model = Model(GP(1.44 * SquaredExponential(lengthscale=0.7)), likelihood=Gaussian(0.09))
+    C = 1.44 * np.exp(-((X - X.T) ** 2) / (2 * 0.7**2)) + 0.09 * np.eye(18)
+    expected = -0.5 * (Y @ np.linalg.solve(C, Y) + np.linalg.slogdet(2 * np.pi * C)[1])
+    assert log_evidence(model, Data(X, Y)) == pytest.approx(expected, abs=1e-9)
+    far = condition(model, Data(X, Y)).predict(np.array([[50.0], [50.7]]), covariance=True)
+    assert far.f.covariance is not None
+    np.testing.assert_allclose(far.f.covariance, 1.44 * np.exp([[0.0, -0.5], [-0.5, 0.0]]), atol=1e-12)
+    np.testing.assert_allclose(far.y.variance, 1.53, atol=1e-12)
 
 
 def test_variance_never_grows_with_data() -> None:
@@ -125,7 +137,7 @@ def test_posterior_draws_have_the_posterior_moments() -> None:
 
 
 def test_prediction_in_chunks_is_prediction_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    import covary.posterior as module
+    from covary.posterior import base as module
 
     post = condition(MODEL, Data(X, Y))
     many = np.linspace(-1, 6, 1000)[:, None]

@@ -1,4 +1,4 @@
-"""Rows that repeat their inputs, merged without loss: a row of weight w, mean y and scatter S is w observations."""
+"""Rows with equal inputs are merged without loss: a row of weight w, mean y and scatter S is equivalent to w observations."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_noise_free_rows_may_repeat_themselves_but_not_contradict_themselves() -
     model = Model(GP("Matern52()"), likelihood=Gaussian(fixed(0.0)))
     agree = Data([[0.0], [1.0], [0.0]], [1.0, 2.0, 1.0]).collapse()
     assert log_evidence(model, agree) == pytest.approx(log_evidence(model, Data([[0.0], [1.0]], [1.0, 2.0])))
-    with pytest.raises(CovaryError, match="row 0 repeats its inputs with other targets; allow some noise"):
+    with pytest.raises(CovaryError, match="the inputs at row 0 are repeated with different targets; allow some noise"):
         log_evidence(model, Data([[0.0], [1.0], [0.0]], [1.0, 2.0, 1.5]).collapse())
 
 

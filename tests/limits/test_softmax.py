@@ -5,6 +5,7 @@ R&W is Rasmussen & Williams (2006), W&B Williams & Barber (1998); their known mi
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 from scipy import integrate, linalg, special, stats
@@ -94,8 +95,13 @@ def test_block_identities_and_the_evidence_of_the_corrected_algorithm() -> None:
 def test_curvature_of_the_softmax_is_singular() -> None:
     """R&W, exercise 3.10.2; W&B, appendix C: diag(π) − ππᵀ ⪰ 0 with null vector 1, so W ⪰ 0 has rank n(C − 1)."""
     post = condition(softmax_model(), MANY, inference=Laplace())
-    p = TARGETS - post.alpha  # at the mode the weights are y − π
+    p = post.factor.sites.probability
+    np.testing.assert_allclose(p, TARGETS - post.alpha, atol=1e-9)  # at the mode the weights are y − π
     np.testing.assert_allclose(p.sum(1), 1.0, atol=1e-9)
+    slopes = jax.hessian(lambda f: Softmax(C).log_prob(np.zeros(()), f))
+    with jax.enable_x64(True):
+        blocks = -np.stack([slopes(row) for row in np.log(p)])
+    np.testing.assert_allclose(blocks, [np.diag(row) - np.outer(row, row) for row in p], atol=1e-12)
     assert np.all(p > 0)
     W, _ = curvature(p)
     values = np.linalg.eigvalsh(W)

@@ -1,4 +1,4 @@
-"""The catalogue of stationary kernels at the settings where one is another, or where the value is known."""
+"""Stationary kernels at parameters where they equal another kernel, or where the value is known."""
 
 from __future__ import annotations
 
@@ -239,6 +239,17 @@ def test_bessel_of_order_one_half_is_the_cardinal_sine():
 # spectra and metrics -------------------------------------------------------------------------------------------------
 
 
+def test_spectral_mixture_is_a_sum_of_damped_waves():
+    """Wilson & Adams (2013), eq. 12: Σ_q w_q cos(2π τ·μ_q) ∏_p exp(−2π² τ_p² σ_qp²)."""
+    weights, means, scales = [0.7, 1.6], RNG.normal(size=(2, 3)), np.array([[0.1, 0.3, 0.2], [0.4, 0.05, 0.15]])
+    gap = X[:, None] - X[None]
+    expected = sum(
+        w * np.cos(2 * np.pi * gap @ m) * np.exp(-2 * np.pi**2 * (gap * s) ** 2).prod(-1)
+        for w, m, s in zip(weights, means, scales, strict=True)
+    )
+    np.testing.assert_allclose(SpectralMixture(weights, means=means, scales=scales).gram(X), expected, atol=1e-12)
+
+
 def test_a_component_at_frequency_zero_is_squared_exponential():
     scale = np.array([0.1, 0.3, 0.2])
     kernel = SpectralMixture([1.7], means=np.zeros((1, 3)), scales=scale[None])
@@ -257,7 +268,7 @@ def test_quadrature_over_a_normal_density_is_squared_exponential():
     kernel = Spectral(normal, highest=3.0, nodes=64, parameters={"scale": 0.3})
     np.testing.assert_allclose(kernel.gram(X), SquaredExponential(1 / (2 * np.pi * 0.3)).gram(X), atol=1e-13)
     assert repr(kernel) == "Spectral(normal, highest=3.0, nodes=64, scale=0.3)"
-    with pytest.raises(CovaryError, match="the density is not a finite number ≥ 0 at every frequency"):
+    with pytest.raises(CovaryError, match="the density is not finite and ≥ 0 at every frequency"):
         Spectral(lambda s: s - 1.0, highest=2.0).gram(X)
 
 
@@ -285,7 +296,7 @@ def test_periodised_spectra_are_the_density_at_whole_multiples():
 def test_periodised_kernels_must_fall_off():
     with pytest.raises(CovaryError, match=r"0\.0\d+ of k\(0\) is left after 4 periods; raise terms"):
         Periodised(Matern12(1.0), period=1.0, terms=4).gram(LINE)
-    with pytest.raises(CovaryError, match=r"is not stationary; give a function of x − x'"):
+    with pytest.raises(CovaryError, match=r"is not stationary; give a stationary kernel, a function of x − x'"):
         Periodised(Linear()).gram(LINE)
     with pytest.raises(CovaryError, match=r"1 of k\(0\) is left after 8 periods"):
         Periodised(Periodic(), period=2.0).gram(LINE)
@@ -316,7 +327,7 @@ def test_a_metric_learns_its_factors_and_not_the_inner_lengthscale():
     kernel = FactorMetric(RationalQuadratic(), loadings=[[1.0], [0.5]])
     free = [name for name, p in parameters(kernel).items() if not p.mark.fixed]
     assert free == ["loadings", "lengthscale", "kernel.alpha"]
-    with pytest.raises(CovaryError, match="is not isotropic; give a kernel of the distance with one length-scale"):
+    with pytest.raises(CovaryError, match="is not isotropic; give an isotropic kernel with one length-scale"):
         FactorMetric(Matern52([1.0, 2.0]), loadings=[[1.0], [0.5]]).gram(X[:, :2])
     with pytest.raises(CovaryError, match=r"loadings has shape \(2, 1\) but X has 3 columns; give one row per column"):
         kernel.gram(X)
@@ -334,15 +345,15 @@ def test_squared_exponential_is_the_limit_of_gaussian_basis_functions():
 BAD = [
     (Matern(nu=[1.0, 2.0, 3.0]), r"kernels\.Matern: nu has shape \(3,\); give one number"),
     (Matern(nu=-1.0), r"kernels\.Matern: nu is -1\.0; give positive"),
-    (MaternHalfInteger(-1), r"kernels\.MaternHalfInteger: order is -1; give a whole number from 0 to 50"),
+    (MaternHalfInteger(-1), r"kernels\.MaternHalfInteger: order is -1; give an integer from 0 to 50"),
     (MaternHalfInteger(1.5), r"order is 1\.5"),
     (PiecewisePolynomial(4), r"kernels\.PiecewisePolynomial: degree is 4; give 0, 1, 2 or 3"),
     (Bessel(order=-0.5), r"kernels\.Bessel: order is -0\.5; give a number from 0 to 50"),
     (SquaredExponentialMixture([1.0, 2.0], weights=[1.0]), r"lengthscales has shape \(2,\); give one per weight \(1\)"),
-    (SpectralMixture([1.0], means=[0.1], scales=[0.2]), r"means has shape \(1,\); give a table of 1 row .* and 3 columns"),
+    (SpectralMixture([1.0], means=[0.1], scales=[0.2]), r"means has shape \(1,\); give an array of 1 row .* and 3 columns"),
     (SpectralMixture([1.0], means=np.zeros((1, 3)), scales=np.zeros((1, 3))), r"scales is 0\.0; give positive"),
     (Periodised(Matern52()), "X has 3 columns but the kernel is defined on 1"),
-    (Spectral(abs, nodes=0), "nodes is 0; give a whole number from 1 to 10,000"),
+    (Spectral(abs, nodes=0), "nodes is 0; give an integer from 1 to 10,000"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Subset of data: all rows are exact, the entropy rule is the book's, and the evidence is that of the subset."""
+"""Subset of data: exact with all rows, the entropy rule of the book, and the evidence of the subset."""
 
 from __future__ import annotations
 

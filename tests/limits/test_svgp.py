@@ -1,4 +1,4 @@
-"""SVGP where it is exact, and below the truth everywhere else."""
+"""SVGP: exact cases, and otherwise a lower bound."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHARP = SVGP(tolerance=1e-10)
 def conditioned(model: Model, data: Data, gram: LowRank, inference: SVGP = SHARP) -> Posterior:
     """What ``condition`` gives."""
     solved = inference.solve(model, data, bind("condition", model, data, gram))
-    return Posterior(model, data, solved.extra["bound"], solved)
+    return Posterior(model, data, solved.bound, solved)
 
 
 def smooth(A: np.ndarray, B: np.ndarray, scale: float, lengthscale: float) -> np.ndarray:
@@ -274,7 +274,8 @@ def test_gradient_against_differences(likelihood: Any, y: np.ndarray) -> None:
 
     gram = LowRank(Z, learned=True)
     solved = SHARP.solve(model, data, bound := bind("x", model, data, gram))
-    found = parameters(SHARP.gradient(model, data, bound, solved))
+    gradient = SHARP.gradient(model, data, bound, solved)
+    found = parameters(gradient.model)
     for path, parameter in parameters(model).items():
         at = np.asarray(parameter.value)
         for i in np.ndindex(at.shape):
@@ -287,7 +288,7 @@ def test_gradient_against_differences(likelihood: Any, y: np.ndarray) -> None:
         up, down = Z.copy(), Z.copy()
         up[i], down[i] = Z[i] + 1e-4, Z[i] - 1e-4
         slope = (value(model, up) - value(model, down)) / 2e-4
-        assert solved.extra["inducing"][i] == pytest.approx(slope, rel=3e-6, abs=3e-6)
+        assert gradient.inducing[i] == pytest.approx(slope, rel=3e-6, abs=3e-6)
 
 
 def test_inducing_posterior_is_what_prediction_says_at_the_inducing_inputs() -> None:
@@ -309,7 +310,7 @@ def test_inducing_posterior_is_what_prediction_says_at_the_inducing_inputs() -> 
 
 
 def test_many_chunks_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    from covary.inference import variational
+    from covary.inference.svgp import variational
 
     model, data = Model(GP(KERNEL), likelihood=Poisson()), Data(X, COUNTS)
     one = log_evidence_and_grad(model, data, inference=SHARP, gram=LowRank(Z))

@@ -1,4 +1,4 @@
-"""Vecchia with every predecessor is the dense gram; with fewer it comes close, and gradients are slopes at any k."""
+"""Vecchia's approximation: exact with all predecessors, close with fewer, and gradients equal to differences for any k."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_kernels_that_are_not_stationary_or_repeat_work_too() -> None:
 
 def test_a_search_on_some_terms_first_ends_where_one_on_all_does(monkeypatch: pytest.MonkeyPatch):
     """The thinned sum already stands for all rows, and its slope changes when neighbours are looked for again."""
-    from covary.selection import levels
+    from covary.gram.vecchia import vecchia as levels
 
     monkeypatch.setattr(levels, "TERMS", 100)
     rng = np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""Sixty labelled points in the plane, and one fit of every kind of classifier to them."""
+"""Sixty labelled points in the plane, and one fit of every kind of classifier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A surface in the plane and a curve, both with noise, and models that were fitted to them."""
+"""A surface and a curve, both with noise, and models fitted to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""X, y, weights and options of the wrong kind; tests/attacks/arguments.py tries thousands of them."""
+"""X, y, weights and options of the wrong kind; tests/robustness/arguments.py covers thousands of cases."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_tables_of_arrow_keep_their_names() -> None:
 
 def test_columns_that_hold_no_single_entries() -> None:
     polars = pytest.importorskip("polars")
-    with pytest.raises(CovaryError, match="column 'a' of X holds records, not single entries"):
+    with pytest.raises(CovaryError, match="column 'a' of X contains records, not single values"):
         GPRegressor(**HELD).fit(polars.DataFrame({"a": [{"b": 1.0}] * 8}), Y)
     for table in (polars.DataFrame(), pd.DataFrame(index=range(8))):
         with pytest.raises(CovaryError, match="X has no columns; give at least one"):
@@ -100,7 +100,7 @@ def test_columns_of_arrow_are_targets() -> None:
     pa = pytest.importorskip("pyarrow")
     labels = np.where(Y > 0.5, "high", "low")
     np.testing.assert_array_equal(GPClassifier(**HELD).fit(X, pa.array(labels)).classes_, ["high", "low"])
-    for value, words in ((pa.array([None, *Y[1:]]), "y is NaN at row 0"), (pa.array(labels), "y holds text")):
+    for value, words in ((pa.array([None, *Y[1:]]), "y is NaN at row 0"), (pa.array(labels), "y contains text")):
         with pytest.raises(CovaryError, match=words):
             GPRegressor(**HELD).fit(X, value)
     with pytest.raises(CovaryError, match="y has no label at row 0"):
@@ -110,14 +110,14 @@ def test_columns_of_arrow_are_targets() -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ([*Y[:-1], 10**400], "y holds a number too large for double precision at row 7"),
-        ([*Y[:-1], 10**6000], "y holds a number too large"),
+        ([*Y[:-1], 10**400], "y contains a number too large for double precision at row 7"),
+        ([*Y[:-1], 10**6000], "y contains a number too large"),
         ([*Y[:-1], Decimal("sNaN")], "y is NaN at row 7"),
-        ([*Y[:-1], 1j], "y holds complex"),
+        ([*Y[:-1], 1j], "y contains complex"),
         (sparse.csr_matrix(Y), r"y is sparse; give a dense array: y.toarray\(\)"),
         ((v for v in Y), "y is a generator"),
         (np.zeros(8, dtype=[("a", float)]), "y has named fields"),
-        (pd.Series(pd.date_range("2020", periods=8)), "y holds dates"),
+        (pd.Series(pd.date_range("2020", periods=8)), "y contains dates"),
         ([[1.0, 2.0], [3.0]] * 4, "row 1 of y has 1 entry but row 0 has 2"),
         (np.array(1.0), "y is 1.0; give one entry per row"),
         (b"abc", "y is b'abc'; give one entry per row"),
@@ -135,7 +135,7 @@ def test_a_list_that_holds_itself_is_refused(model: Any, classes: Any) -> None:
     own: list[Any] = [1.0]
     own.append(own)
     for call in (model.score, classes.score):
-        with pytest.raises(CovaryError, match="y holds lists or arrays"):
+        with pytest.raises(CovaryError, match="y contains lists or arrays"):
             call(X, [own] * 8)
 
 
@@ -143,14 +143,14 @@ def test_a_list_that_holds_itself_is_refused(model: Any, classes: Any) -> None:
     ("options", "words"),
     [
         ({"n_restarts": 10**400}, "n_restarts is 1000"),
-        ({"n_restarts": 0.5}, "n_restarts is 0.5; give a whole number"),
+        ({"n_restarts": 0.5}, "n_restarts is 0.5; give an integer"),
         ({"max_time": "soon"}, "max_time is 'soon'; give a positive number of seconds"),
         ({"fixed": 5}, "fixed is 5; give paths"),
         ({"bounds": {"kernel.lengthscale": 1}}, "give bounds by path"),
         ({"priors": 5}, "priors is 5"),
         ({"noise": "loud"}, "noise is 'loud'; give positive, finite numbers"),
         ({"method": np.zeros(3)}, "method is array"),
-        ({"random_state": -1}, "random_state is -1; give a whole number"),
+        ({"random_state": -1}, "random_state is -1; give an integer"),
         ({"objective": 5}, "objective is 5; choose 'evidence'"),
     ],
     ids=lambda v: v if isinstance(v, str) else "",
@@ -167,7 +167,7 @@ def test_scores_are_those_of_scikit_learn(model: Any, classes: Any) -> None:
     assert model.score(X, Y + 0.3, weight) == r2_score(Y + 0.3, model.predict(X), sample_weight=weight)
     labels = np.arange(8) % 2 == 0
     assert classes.score(X, labels, weight) == accuracy_score(labels, classes.predict(X), sample_weight=weight)
-    with pytest.raises(CovaryError, match="y holds text but the classes are numbers or booleans"):
+    with pytest.raises(CovaryError, match="y contains text but the classes are numbers or booleans"):
         classes.score(X, ["a"] * 8)
 
 

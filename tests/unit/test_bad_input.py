@@ -1,4 +1,4 @@
-"""Tables as they come: each works and is right, or one sentence says which row or column and what to do."""
+"""Unusual and invalid tables: handled correctly, or an error that names the row or column and a remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def frame(**columns: object) -> pd.DataFrame:
 
 
 REFUSED = {
-    "NaN in X": (put(np.nan), Y, r"X is NaN at row 4, column 1; drop these rows or fill them, or say how with missing="),
+    "NaN in X": (put(np.nan), Y, r"X is NaN at row 4, column 1; drop these rows or fill them, or choose how with missing="),
     "inf in X": (put(np.inf), Y, "X is inf at row 4, column 1"),
     "huge X": (put(1e200), Y, "X is 1e[+]200 at row 4, column 1; rescale it"),
     "a column that hardly varies": (X * [1.0, 1e-80, 1.0], Y, r"column 1 of X varies by only .*e-80; rescale it"),
@@ -51,12 +51,12 @@ REFUSED = {
     "NaN in a frame": (frame(c=np.where(np.arange(20) > 17, np.nan, 1.0)), Y, r"row 18, column 'c' \(2 such entries in all\)"),
     "NaN in y": (X, np.where(np.arange(20) == 7, np.nan, Y), "y is NaN at row 7;"),
     "NaN in the second output": (X, np.column_stack([Y, np.where(np.arange(20) == 7, np.nan, Y)]), "row 7, column 1"),
-    "text": (put("tall"), Y, r"X holds text \('tall' at row 4, column 1\); encode it as numbers, or leave it out"),
-    "text among numbers": (frame(c=["x"] + ["1.5"] * 19), Y, r"column 'c' of X holds text among numbers \('x' at row 0\)"),
-    "polars names": (pl.DataFrame({"a": X[:, 0], "c": [f"n{i}" for i in range(20)]}), Y, "names rather than categories"),
-    "lists in a frame": (frame(c=[[1]] * 20), Y, r"column 'c' of X holds list \('\[1\]' at row 0\)"),
-    "dates in an array": (np.array([["2020-01-01"]] * 20, "datetime64[D]"), Y, "X holds dates; turn them into numbers"),
-    "text in y": (X, ["cat"] * 20, r"y holds text \('cat' at row 0\)"),
+    "text": (put("tall"), Y, r"X contains text \('tall' at row 4, column 1\); encode it as numbers, or leave it out"),
+    "text among numbers": (frame(c=["x"] + ["1.5"] * 19), Y, r"column 'c' of X contains text among numbers \('x' at row 0\)"),
+    "polars names": (pl.DataFrame({"a": X[:, 0], "c": [f"n{i}" for i in range(20)]}), Y, "identifiers rather than categories"),
+    "lists in a frame": (frame(c=[[1]] * 20), Y, r"column 'c' of X contains list \('\[1\]' at row 0\)"),
+    "dates in an array": (np.array([["2020-01-01"]] * 20, "datetime64[D]"), Y, "X contains dates; convert them to numbers"),
+    "text in y": (X, ["cat"] * 20, r"y contains text \('cat' at row 0\)"),
     "missing of pandas": (frame(c=pd.array([1, None] * 10, dtype="Int64")), Y, "X is NaN at row 1, column 'c'"),
     "two columns of one name": (pd.DataFrame(X[:, :2], columns=["a", "a"]), Y, "two columns of X are called 'a'"),
     "ragged rows": ([[1.0, 2.0]] * 3 + [[1.0]], Y[:4], "row 3 of X has 1 entry but row 0 has 2"),
@@ -188,7 +188,7 @@ def test_draws_that_cannot_fit_say_how_much_they_would_need() -> None:
     calls = [lambda m=m: m.sample_y(X, 2 * 10**9) for m in (regressor, counts, *classes)]
     calls += [lambda: counts.sample_y(X, 2 * 10**9, latent=True), lambda: sample_prior(GP("Matern52()"), X, 10**400, key=0)]
     for call in calls:
-        with pytest.raises(NotEnoughMemory, match=r"needs \d[\d,]*\.\d GiB and .* GiB are free; ask for fewer draws at a time"):
+        with pytest.raises(NotEnoughMemory, match=r"needs \d[\d,]*\.\d GiB and .* GiB are free; use fewer draws at a time"):
             call()
 
 

@@ -1,4 +1,4 @@
-"""Labels and observations as they come: each works and is right, or one sentence says who, what, and what to do."""
+"""Unusual and invalid labels and observations: handled correctly, or an error that states the problem and a remedy."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_labels_of_every_kind_come_back_sorted_and_in_their_kind(kind: str) -> N
 # labels that are refused --------------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "one class": (["a"] * 24, r"GPClassifier: y holds one class only \('a'\); give two classes or more\."),
-    "one class of numbers": (np.ones(24, int), r"GPClassifier: y holds one class only \(1\); give two classes or more\."),
+    "one class": (["a"] * 24, r"GPClassifier: y has only one class \('a'\); give two classes or more\."),
+    "one class of numbers": (np.ones(24, int), r"GPClassifier: y has only one class \(1\); give two classes or more\."),
     "None": (put(TWO, None), "GPClassifier: y has no label at row 3; drop this row or fill it"),
     "None in a list": ([None, *TWO[1:]], "GPClassifier: y has no label at row 0"),
     "NaN among numbers": (put(UP, np.nan), r"GPClassifier: y is NaN at row 3; drop these rows or fill them"),
@@ -103,7 +103,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "measurements": (X[:, 0], "GPClassifier: y is .* at row 0, which looks like a measurement; .* use GPRegressor"),
     "a half": (put(UP, 0.5), "GPClassifier: y is 0.5 at row 3, which looks like a measurement; .* use GPRegressor"),
     "dates": (pd.Series(pd.date_range("2020", periods=24)), "GPClassifier: y has type datetime64.*; give labels"),
-    "lists": (pd.Series([[1], [2]] * 12), "GPClassifier: y holds list objects .*; give text, whole numbers or booleans"),
+    "lists": (pd.Series([[1], [2]] * 12), "GPClassifier: y contains list objects .*; give text, integers or booleans"),
     "complex": (UP + 1j, "Complex data not supported"),
     "nothing": (None, "the target y is None"),
     "fewer labels": (TWO[:23], r"GPClassifier: y has shape \(23,\) but X has 24 rows; give one label per row of X"),
@@ -129,7 +129,11 @@ CHOICES: dict[str, tuple[dict[str, Any], Any, str]] = {
     "class_kernels": ({"class_kernels": "own"}, THREE, "class_kernels is 'own'; choose 'auto', 'shared' or 'separate'"),
     "inference": ({"inference": "vb"}, TWO, "GPClassifier: inference is 'vb'; choose .*'laplace', 'ep'"),
     "exact": ({"inference": "exact"}, TWO, "inference is 'exact'; choose 'laplace' or 'ep': classes have no exact posterior"),
-    "exact as an object": ({"inference": Exact()}, TWO, r"inference\.Exact: the likelihood is Bernoulli; use Laplace"),
+    "exact as an object": (
+        {"inference": Exact()},
+        TWO,
+        r"inference\.Exact: the likelihood is Bernoulli; use inference=Laplace",
+    ),
     "EP of a softmax": ({"inference": "ep"}, THREE, "EP is for two classes, y has 3; use multi_class='one_vs_rest'"),
     "method": ({"method": "sparse"}, TWO, "method is 'sparse'; choose one of 'auto', 'exact'"),
     "mean": ({"mean": "quadratic"}, TWO, "mean is 'quadratic'; choose"),
@@ -138,11 +142,11 @@ CHOICES: dict[str, tuple[dict[str, Any], Any, str]] = {
     "fixed": ({"fixed": ("kernel.period",)}, TWO, "no parameter is called 'kernel.period'; choose from kernel.0.variance"),
     "class_weight": ({"class_weight": "even"}, TWO, "class_weight is 'even'; give 'balanced', None, or a dict"),
     "a list of weights": ({"class_weight": [1, 2]}, TWO, r"class_weight is \[1, 2\]; give 'balanced', None, or a dict"),
-    "a class not there": ({"class_weight": {"maybe": 2}}, TWO, "class_weight names 'maybe', which y does not hold"),
+    "a class not there": ({"class_weight": {"maybe": 2}}, TWO, "class_weight names 'maybe', which is not in y"),
     "a negative weight": ({"class_weight": {"yes": -1}}, TWO, "class_weight is .*; give finite numbers, zero or more"),
     "a weight of text": ({"class_weight": {"yes": "much"}}, TWO, "GPClassifier: class_weight is .*; give finite numbers"),
     "every class of weight zero": ({"class_weight": {"yes": 0, "no": 0}}, TWO, "GPClassifier: .*weight.* zero"),
-    "one of two classes of weight zero": ({"class_weight": {"yes": 0}}, TWO, r"GPClassifier: .*one class only"),
+    "one of two classes of weight zero": ({"class_weight": {"yes": 0}}, TWO, r"GPClassifier: .*only one class"),
 }
 
 
@@ -156,7 +160,7 @@ def test_choices_that_do_not_exist_are_refused_in_a_sentence(name: str) -> None:
 def test_weights_that_leave_nothing_are_refused() -> None:
     for weight, message in (
         (np.zeros(24), "GPClassifier: every sample_weight is zero; give at least one row a positive weight"),
-        (UP.astype(float), "GPClassifier: y holds one class only"),
+        (UP.astype(float), "GPClassifier: y has only one class"),
         (np.where(UP, 1.0, -1.0), "GPClassifier: sample_weight is -1 at row .*; give zero or more"),
         (np.ones(23), "GPClassifier: sample_weight has 23 entries but X has 24 rows"),
         (put(COUNTS, np.nan), "GPClassifier: sample_weight is nan at row 3"),
@@ -178,7 +182,7 @@ def test_a_label_the_model_never_saw_is_refused_when_it_is_scored() -> None:
     for score in (metrics.log_loss, metrics.brier, metrics.accuracy):
         with pytest.raises(CovaryError, match=r"y is 'maybe' at row 1, not among the classes \['no', 'yes'\]"):
             score(y, p, classes=model.classes_)
-        with pytest.raises(CovaryError, match="y holds 3 labels but p has 2 columns; give classes"):
+        with pytest.raises(CovaryError, match="y contains 3 labels but p has 2 columns; give classes"):
             score(y, p)
     with pytest.raises(CovaryError, match="y is 'maybe' at row 1, not among the classes"):
         metrics.confusion(y, model.predict(X[:3]), classes=model.classes_)
@@ -295,13 +299,13 @@ ODD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
     "half a count": ("poisson", put(COUNTS, 0.5), {}, r"GPRegressor: y is 0\.5 at row 3; Poisson counts are 0, 1, 2"),
     "negative scattered count": ("negative_binomial", put(COUNTS, -1.0), {}, "y is -1 at row 3; NegativeBinomial counts"),
     "half a scattered count": ("negative_binomial", put(COUNTS, 1.5), {}, r"y is 1\.5 at row 3; NegativeBinomial counts"),
-    "a count of text": ("poisson", ["many"] * 24, {}, r"GPRegressor: y holds text \('many' at row 0\)"),
+    "a count of text": ("poisson", ["many"] * 24, {}, r"GPRegressor: y contains text \('many' at row 0\)"),
     "a missing count": ("poisson", put(COUNTS, np.nan), {}, "GPRegressor: y is NaN at row 3"),
     "no exposure": ("poisson", COUNTS, {"size": put(COUNTS + 1, 0.0)}, "size is 0 at row 3; give positive numbers"),
     "negative exposure": ("poisson", COUNTS, {"size": -1.0}, "GPRegressor: (the )?size is -1 at row 0"),
     "exposures of other rows": ("poisson", COUNTS, {"size": [1.0, 2.0]}, "size has 2 entries but X has 24 rows"),
     "too few trials": ("binomial", COUNTS, {"size": 1}, "number of successes is .*; give no more successes than trials"),
-    "half a trial": ("binomial", 0 * COUNTS, {"size": 2.5}, r"number of trials is 2\.5 .*; give whole numbers from 1 up"),
+    "half a trial": ("binomial", 0 * COUNTS, {"size": 2.5}, r"number of trials is 2\.5 .*; give integers, 1 or more"),
     "no trials": ("binomial", COUNTS + 1, {}, r"GPRegressor: y is .* at row .*; give rows \(successes, trials\)"),
     "zero amount": ("gamma", put(COUNTS + 1, 0.0), {}, "y is 0 at row 3; Gamma observations are positive"),
     "negative amount": ("gamma", put(COUNTS + 1, -2.0), {}, "y is -2 at row 3; Gamma observations are positive"),
@@ -309,10 +313,10 @@ ODD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         "ordinal",
         np.arange(24) % 3 - 1,
         {},
-        "an ordinal y needs levels 0, 1, 2, ...; number the levels from 0",
+        "y needs levels 0, 1, 2, ... under an ordinal likelihood; number the levels from 0",
     ),
-    "levels and a half": ("ordinal", np.arange(24) % 3 + 0.5, {}, "an ordinal y needs levels 0, 1, 2, ..."),
-    "one level": ("ordinal", np.zeros(24), {}, "an ordinal y needs levels 0, 1, 2, ..."),
+    "levels and a half": ("ordinal", np.arange(24) % 3 + 0.5, {}, "y needs levels 0, 1, 2, ... under an ordinal"),
+    "one level": ("ordinal", np.zeros(24), {}, "y needs levels 0, 1, 2, ... under an ordinal"),
     "a level too many": (Ordinal.of(3), np.arange(24) % 4, {}, "y is 3 at row 3 .*; levels are the whole numbers from 0 to 2"),
     **{
         f"size of {name}": (name, COUNTS + 1, {"size": 2.0}, "GPRegressor: size is given .*; (leave it out|use it with counts)")
@@ -338,7 +342,7 @@ def test_observations_that_cannot_be_are_refused_in_a_sentence(name: str) -> Non
 def test_choices_that_do_not_go_with_the_likelihood() -> None:
     for options, message in (
         ({"likelihood": "poisson", "noise": 0.1}, "noise is given with a Poisson likelihood; give the likelihood with its"),
-        ({"likelihood": "poisson", "inference": "exact"}, "the likelihood is Poisson; use Laplace"),
+        ({"likelihood": "poisson", "inference": "exact"}, "the likelihood is Poisson; use inference=Laplace"),
         ({"likelihood": "laplace", "inference": "laplace"}, r"DoubleExponential has no curvature .*; use inference=EP\(\)"),
         ({"likelihood": "heteroscedastic", "inference": "ep"}, "HeteroscedasticGaussian has 2 latent functions; use .*Laplace"),
         ({"inference": "variational"}, "inference is 'variational'; choose 'auto', 'exact', 'laplace', 'ep'"),

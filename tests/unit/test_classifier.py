@@ -1,4 +1,4 @@
-"""GPClassifier, the front door of classification: what it predicts, draws and decides, keeps in files and says of itself."""
+"""GPClassifier: predictions, samples, decisions, files and summary."""
 
 from __future__ import annotations
 
@@ -260,9 +260,9 @@ def test_the_summary_warns_where_the_data_say_little() -> None:
         model = GPClassifier(**options, **QUICK).fit(x, y[np.abs(gap[:, 0] + 1) > 0.2])
         assert "the classes do not overlap" in str(model.summary())
     rare = GPClassifier(**QUICK).fit(X, np.where(np.arange(60) == 3, "odd", TWO))
-    assert "one row only of class odd: little can be learned about it" in str(rare.summary())
+    assert "only one row of class odd: little can be learned about it" in str(rare.summary())
     short = GPClassifier(HELD, fixed="*", inference=Laplace(1)).fit(X, TWO)
-    assert "the approximation did not settle (reached max_steps)" in str(short.summary())
+    assert "the approximation did not converge (reached max_steps)" in str(short.summary())
 
 
 def test_classes_that_take_turns_along_one_input_are_found() -> None:

@@ -1,4 +1,4 @@
-"""GPClassifier, the front door of classification: weights, choices of model and inference, scikit-learn's habits."""
+"""GPClassifier: weights, choices of model and inference, scikit-learn conventions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Closed forms of model selection against the evidence itself."""
+"""Closed forms of model selection compared with the evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committees at the front doors: partitions, files, copies, bad arguments, what cannot be asked of them."""
+"""Committees in the estimators: partitions, files, copies, invalid arguments, unsupported methods."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from covary import GP, Data, GPClassifier, GPRegressor, Model, condition, learn
 from covary._checks import CovaryError
 from covary.committee import Committee, GPoE, Parquet, combine
 from covary.committee.partition import Random, parts, splitter
+from covary.data import Inputs
+from covary.distributions import LogNormal
 from covary.gram import LowRank
 from covary.inference import SVGP
 from covary.kernels import tiles
@@ -85,7 +87,7 @@ def test_equal_rows_and_wild_columns_are_parted_all_the_same() -> None:
         rows = parts("kd_tree", x, 4)[1]
         assert sorted(np.concatenate(rows)) == list(range(len(x)))
         assert max(map(len, rows)) <= 2 * round(len(x) / 4)
-    with pytest.raises(CovaryError, match="only 5 rows differ for 8 experts; ask for fewer"):
+    with pytest.raises(CovaryError, match="only 5 rows differ for 8 experts; use fewer"):
         parts("kmeans", np.repeat(RNG.normal(size=(5, 2)), 20, axis=0), 8)
 
 
@@ -148,7 +150,7 @@ def test_a_fit_is_saved_loaded_pickled_and_cloned(committee: Committee, tmp_path
     assert model.method_.name == "committee"
     before = model.predict(NEW)
     model.update(NEW[:5], truth[:5])
-    assert model.posterior_.bound.rows == 245
+    assert model.posterior_.rows == 245
     assert np.abs(model.predict(NEW[:5]) - truth[:5]).mean() < np.abs(before[:5] - truth[:5]).mean() + 0.05
 
 
@@ -156,10 +158,10 @@ def test_a_fit_is_saved_loaded_pickled_and_cloned(committee: Committee, tmp_path
 def test_experts_keep_their_own_hyperparameters_when_rows_are_added(rule: str, tmp_path: Path) -> None:
     committee = Committee(4, rule=rule, learning="independent", partition="kd_tree")
     model = GPRegressor("1.0 * Matern52()", method=committee, n_restarts=0, random_state=0).fit(X, Y)
-    own = {k: float(m.likelihood.variance) for k, m in model.posterior_.bound.models.items()}
+    own = {k: float(m.likelihood.variance) for k, m in model.posterior_.experts.models.items()}
     before, far = model.predict(NEW), np.array([[30.0, 30.0], [X[0, 0], X[0, 1]]])
     model.update(far, [3.0, Y[0]])  # one of them is there already
-    bound = model.posterior_.bound
+    bound = model.posterior_.experts
     assert {k: float(m.likelihood.variance) for k, m in bound.models.items()} == own
     assert bound.rows == 241
     np.testing.assert_allclose(model.predict(NEW), before, atol=0.02)
@@ -201,10 +203,10 @@ def test_classes_and_counts(tmp_path: Path) -> None:
 def test_rows_are_parted_by_a_named_column() -> None:
     frame = pd.DataFrame({"a": X[:, 0], "station": RNG.integers(0, 4, 240)})
     model = GPRegressor("1.0 * Matern52()", method=Committee(4, rule="bcm", partition="column:station"), n_restarts=0)
-    rows = model.fit(frame, Y).posterior_.bound.settled.rows
+    rows = model.fit(frame, Y).posterior_.experts.settled.rows
     kept = model.posterior_.data.X.x[:, 1]
     assert [len(set(kept[r])) for r in rows] == [1, 1, 1, 1]
-    with pytest.raises(CovaryError, match=r"'column:city'; name one that is there \(the columns are a, station\)"):
+    with pytest.raises(CovaryError, match=r"'column:city'; give the name of an input column \(the columns are a, station\)"):
         GPRegressor(method=Committee(4, partition="column:city")).fit(frame, Y)
 
 
@@ -214,9 +216,9 @@ def test_a_column_with_too_few_values_is_called_by_its_name(tmp_path: Path) -> N
     for which in ("station", "1"):
         model = GPRegressor("Matern52()", fixed=("*",), method=Committee(3, rule="bcm", partition=f"column:{which}"))
         for table, target in ((frame[["a", "station"]], Y), (Parquet(tmp_path / "t.parquet"), "y")):
-            with pytest.raises(CovaryError, match=r"^Committee: column 'station' has 2 different values for 3 experts; ask"):
+            with pytest.raises(CovaryError, match=r"^Committee: column 'station' has 2 distinct values for 3 experts; use"):
                 model.fit(table, target)
-    with pytest.raises(CovaryError, match=r"^Committee: column 1 has 2 different values for 3 experts; ask"):
+    with pytest.raises(CovaryError, match=r"^Committee: column 1 has 2 distinct values for 3 experts; use"):
         model.fit(frame[["a", "station"]].to_numpy(), Y)
 
 
@@ -231,11 +233,17 @@ def test_a_committee_by_a_named_column_comes_back_from_its_file(tmp_path: Path) 
 
 def test_by_name_and_with_an_executor() -> None:
     model = GPRegressor("1.0 * Matern52()", method="committee", executor="serial", n_restarts=0).fit(X, Y)
-    assert model.posterior_.bound.experts == 1  # few rows, one expert
+    assert model.posterior_.experts.count == 1  # few rows, one expert
     exact = GPRegressor("1.0 * Matern52()", method="exact", n_restarts=0).fit(X, Y)
     np.testing.assert_allclose(model.predict(NEW), exact.predict(NEW), atol=0.02)
-    with pytest.raises(CovaryError, match="executor is given and the method is 'exact', which works in this process"):
+    with pytest.raises(CovaryError, match="executor is given but the method 'exact' runs in this process"):
         GPRegressor(executor="serial", method="exact").fit(X, Y)
+
+
+def test_estimated_cost_falls_by_the_square_of_the_number_of_experts() -> None:
+    """DGP thesis, 2:505: O(n³) becomes O(n³/M²), which is linear in n for experts of one size."""
+    assert Committee(1, rule="bcm").seconds(20_000) == pytest.approx(16 * Committee(4, rule="bcm").seconds(20_000))
+    assert Committee(20, rule="bcm").seconds(20_000) == pytest.approx(2 * Committee(10, rule="bcm").seconds(10_000))
 
 
 def test_much_work_gets_every_core_and_large_experts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +251,7 @@ def test_much_work_gets_every_core_and_large_experts_are_refused(monkeypatch: py
     assert Committee().seconds(200_000) > 120
     assert Committee(2, rule="bcm").seconds(200_000) > 100 * Committee(200, rule="bcm").seconds(200_000)
     monkeypatch.setattr("covary._memory.free_memory", lambda: 200_000)
-    with pytest.raises(CovaryError, match="the largest expert has 120 rows: ask for more experts"):
+    with pytest.raises(CovaryError, match="the largest expert has 120 rows: use more experts"):
         condition(Model(GP("Matern52()")), Data(X, Y), gram=Committee(2, rule="bcm"))
 
 
@@ -291,6 +299,35 @@ def test_a_search_that_was_killed_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
         learn(model, data, gram=committee, checkpoint=tmp_path / "left")
     with pytest.raises(CovaryError, match="another problem"):
         learn(model, Data(X, Y + 1), gram=committee, checkpoint=tmp_path / "left")
+    with pytest.raises(CovaryError, match="another problem"):
+        learn(model, Data(Inputs(X, {"output": np.zeros(len(X), int)}), Y), gram=committee, checkpoint=tmp_path / "left")
+    for other in (
+        {"rivals": [model]},
+        {"starts": [model]},
+        {"n_restarts": 1},
+        {"priors": {"likelihood.variance": LogNormal(0.0)}},
+    ):
+        with pytest.raises(CovaryError, match="another problem"):
+            learn(model, data, gram=committee, checkpoint=tmp_path / "left", **other)
+
+
+@pytest.mark.parametrize("rule", ["rbcm", "grbcm"])
+def test_the_evidence_alone_is_that_with_its_gradient(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from covary.inference.exact import Exact
+
+    model, data, committee = Model(GP("1.0 * Matern52()"), likelihood=Gaussian(0.1)), Data(X, Y), Committee(4, rule=rule)
+    value, _ = covary.log_evidence_and_grad(model, data, gram=committee)
+    assert value == pytest.approx(condition(model, data, gram=committee).log_evidence, rel=1e-12)
+    monkeypatch.delattr(Exact, "gradient")  # not computed, so not needed
+    assert covary.log_evidence(model, data, gram=committee) == pytest.approx(value, rel=1e-12)
+
+
+def test_the_evidence_checks_that_the_experts_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("covary._memory.free_memory", lambda: 1e4)
+    model = Model(GP("1.0 * Matern52()"), likelihood=Gaussian(0.1))
+    for verb in (covary.log_evidence, covary.log_evidence_and_grad):
+        with pytest.raises(CovaryError, match="use more experts"):
+            verb(model, Data(X, Y), gram=Committee(2, rule="rbcm"))
 
 
 class Hands:
@@ -319,7 +356,7 @@ def test_ctrl_c_ends_the_search_of_all_experts_not_of_one(monkeypatch: pytest.Mo
     assert signal.getsignal(signal.SIGINT) is before
     assert (fit.status, hands.begun) == ("interrupted", 3)
     post = condition(fit, data, gram=committee)
-    assert len({float(m.likelihood.variance) for m in post.bound.models.values()}) == 4  # three of their own, the sample's
+    assert len({float(m.likelihood.variance) for m in post.experts.models.values()}) == 4  # three of their own, the sample's
     assert np.isfinite(post.predict(NEW).f.variance).all()
     again = learn(model, data, gram=committee, checkpoint=tmp_path / "kept")  # goes on from there
     assert again.status == "converged"
@@ -345,9 +382,9 @@ def test_a_table_on_disk_is_the_same_committee(partition: str, tmp_path: Path) -
     found = GPRegressor("1.0 * Matern52()", method=committee, n_restarts=0, random_state=0).fit(source, "y")
     frame = pd.DataFrame({"a": NEW[:, 0], "b": NEW[:, 1]})
     assert found.score(frame, np.sin(2 * NEW[:, 0]) + NEW[:, 1]) > 0.9
-    assert found.posterior_.bound.elsewhere
-    assert found.posterior_.bound.rows == 240
-    groups = found.posterior_.bound.held.map(lambda group: group)
+    assert found.posterior_.on_disk
+    assert found.posterior_.rows == 240
+    groups = found.posterior_.experts.held.map(lambda group: group)
     rows = np.concatenate([np.column_stack([d.X.x, d.y]) for group in groups for d in group.rows])
     np.testing.assert_array_equal(np.unique(rows, axis=0), np.unique(np.column_stack([X, Y]), axis=0))
     if partition == "arrival":  # then the rows of each expert are known, and so is the whole
@@ -362,7 +399,7 @@ def test_experts_on_disk_that_share_rows_do_not_see_them_twice(tmp_path: Path) -
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}).to_parquet(tmp_path / "t.parquet", row_group_size=70)
     found = GPRegressor("1.0 * Matern52()", method=Committee(4, partition="kd_tree"), n_restarts=0, random_state=0)
     found.fit(Parquet(tmp_path / "t.parquet"), "y")
-    bound = found.posterior_.bound
+    bound = found.posterior_.experts
     own = np.concatenate([d.X.x for group in bound.held.map(lambda group: group) for d in group.rows])
     assert 20 < bound.shared.rows < 120
     assert len(own) + bound.shared.rows == 240
@@ -383,16 +420,16 @@ def test_small_tables_are_read_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("committee", "words"),
     [
-        (Committee(0), "experts is 0; give a whole number, one or more"),
+        (Committee(0), "experts is 0; give a positive integer"),
         (Committee(2.5), "experts is 2.5"),
-        (Committee(500), "500 experts for 240 rows; ask for no more experts than rows"),
+        (Committee(500), "500 experts for 240 rows; use at most one expert per distinct row"),
         (Committee(3, rule="vote"), "rule is 'vote'; choose one of 'poe', 'gpoe', 'bcm', 'rbcm', 'grbcm', 'nearest'"),
         (Committee(3, rule=GPoE("evenly")), "the weights of GPoE are 'evenly'; choose 'equal' or 'entropy'"),
         (Committee(3, partition="heaps"), "partition is 'heaps'; choose one of"),
-        (Committee(3, partition="column:7"), "partition is 'column:7'; name one that is there"),
+        (Committee(3, partition="column:7"), "partition is 'column:7'; give the name of an input column"),
         (Committee(3, learning="fast"), "learning is 'fast'; choose one of 'levels', 'full', 'stochastic', 'independent'"),
-        (Committee(3, rule="nearest", partition="random"), "part the rows by place"),
-        (Committee(3, learning="independent"), "use rule='rbcm', or learn them together"),
+        (Committee(3, rule="nearest", partition="random"), "use a spatial partition"),
+        (Committee(3, learning="independent"), "use rule='rbcm', or learn shared hyperparameters"),
         (Committee(3, gram=Committee(2)), "the gram of an expert is a committee"),
         (Committee(3, executor=7), "executor"),
     ],
@@ -418,7 +455,7 @@ def test_models_that_experts_cannot_share_are_refused() -> None:
         condition(basis, Data(X, Y), inference=SVGP(), gram=Committee(2))
     with pytest.raises(CovaryError, match="an objective or tied parameters"):
         learn(basis, Data(X, Y), gram=Committee(2), objective=lambda m, d: 0.0)
-    with pytest.raises(CovaryError, match="needs to know where the experts are"):
+    with pytest.raises(CovaryError, match="needs the positions of the experts"):
         combine("nearest", [Spread(np.zeros(1), np.ones(1))], Spread(np.zeros(1), np.ones(1)))
     with pytest.raises(CovaryError, match="said is empty"):
         combine("poe", [], Spread(np.zeros(1), np.ones(1)))
@@ -426,9 +463,9 @@ def test_models_that_experts_cannot_share_are_refused() -> None:
 
 def test_what_a_committee_cannot_say() -> None:
     post = condition(Model(GP("Matern52()"), likelihood=Gaussian(0.1)), Data(X, Y), gram=Committee(3, rule="rbcm"))
-    with pytest.raises(CovaryError, match="RBCM says nothing of several inputs jointly; use rule='bcm'"):
+    with pytest.raises(CovaryError, match="under RBCM several inputs have no joint covariance; use rule='bcm'"):
         post.covariance(NEW)
-    with pytest.raises(CovaryError, match="a committee has no one matrix"):
+    with pytest.raises(CovaryError, match="a committee has no single matrix"):
         post.factor.diag_inverse()
     joint = condition(post.model, post.data, gram=Committee(3, rule="bcm"))
     assert joint.sample(NEW[:4], 3, key=0).shape == (3, 4)
@@ -445,5 +482,5 @@ def test_several_ends_of_the_search_are_compared_on_the_sample() -> None:
     packing, (first, *_) = learned.objective.packing, learned.restarts
     far = replace(first, model=packing.unpack(packing.pack(first.model) + 2.0))
     model.learned_ = replace(learned, restarts=(first, far))
-    assert model.diagnose()["peaks"].sentence == "2 starts of the search found no second explanation as good."
+    assert model.diagnose()["peaks"].sentence == "2 starts of the search found no equally good alternative."
     assert "combined by grbcm" in str(model.summary())

@@ -1,4 +1,4 @@
-"""The diagnosis: its verdicts on simulated problems, and what each check says."""
+"""The diagnosis: verdicts on simulated problems, and messages of the checks."""
 
 from __future__ import annotations
 
@@ -15,23 +15,25 @@ from scipy import stats
 import covary
 from covary import GP, Data, GPClassifier, GPRegressor, Model, condition
 from covary._checks import CovaryError
-from covary.diagnosis import Subject, diagnose
+from covary.diagnosis import Judged, diagnose
 from covary.diagnosis.association import group_difference
 from covary.diagnosis.classes import check_classes
-from covary.diagnosis.foretold import Foretold
-from covary.diagnosis.record import LEVEL
 from covary.distributions import LogNormal
-from covary.estimators.assessed import subject_of
-from covary.gram import LowRank
-from covary.inference import SVGP
+from covary.families.gaussian_process.processes import Process, Processes
+from covary.fits import Fit, Labels, family_of
+from covary.fits.checks import LEVEL
+from covary.gram import Dense, LowRank
+from covary.inference import EP, SVGP, Exact, Laplace
 from covary.kernels import Matern52, bounded, fixed
 from covary.likelihoods import Gaussian
+from covary.tables.columns import Columns
 
 mpl.use("Agg")
 
 
-def subject(post: Any, **more: Any) -> Subject:
-    return Subject((post,), (None,), ({},), columns=tuple(f"x{i}" for i in range(post.data.X.columns)), **more)
+def fit_of(post: Any) -> Fit[Processes]:
+    part = Process(post, post.model, Exact(), Dense(), None, {}, post.log_evidence)
+    return Fit("gaussian_process", Processes((part,)), Columns.of_numbers(post.data.X.columns))
 
 
 # simulated problems ---------------------------------------------------------------------------------------------
@@ -103,7 +105,7 @@ def test_every_check_says_what_it_found() -> None:
         assert check.value is None or np.isfinite(check.value)
         assert not check.advice
     assert found["coverage"].value == pytest.approx(
-        float((np.abs(found.foretold.z) <= stats.norm.ppf(0.975)).mean())  # type: ignore[union-attr]
+        float((np.abs(found.judged.z) <= stats.norm.ppf(0.975)).mean())  # type: ignore[union-attr]
     )
     assert "No warning" in str(found)
     assert list(found.to_frame()["name"]) == [check.name for check in found]
@@ -118,7 +120,7 @@ def test_every_picture_draws() -> None:
     drawn = 0
     for check in found:
         if check.draw is None:
-            with pytest.raises(CovaryError, match="no picture"):
+            with pytest.raises(CovaryError, match="no plot"):
                 check.plot()
             continue
         ax = check.plot()
@@ -145,7 +147,7 @@ def test_structure_that_a_kernel_cannot_see_is_found() -> None:
     model = GPRegressor("1.0 * Linear()").fit(x, np.sin(2 * x[:, 0]) + 0.2 * rng.normal(size=120))
     check = model.diagnose()["structure"]
     assert check.verdict == "warning"
-    assert "neighbouring rows are alike" in check.sentence
+    assert "neighbouring rows are similar" in check.sentence
 
 
 SMOOTH: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -163,7 +165,7 @@ def test_wide_error_bars_round_tiny_errors_are_a_note(name: str) -> None:
     model = GPRegressor(random_state=0).fit(x, SMOOTH[name](x))
     found = model.diagnose()
     assert found.ok, found
-    seen: Any = found.foretold
+    seen: Any = found.judged
     assert np.abs(seen.z).max() < 4
     error, spread = np.sqrt(np.square(seen.y - seen.mean).mean()), seen.y.std()
     assert 1 - (error / spread) ** 2 > 0.999
@@ -235,7 +237,7 @@ def test_two_explanations_of_few_rows_are_found() -> None:
 def test_digits_that_are_lost_are_said() -> None:
     x = np.linspace(0, 1, 40)[:, None]
     model = Model(GP("SquaredExponential(lengthscale=3.0)"), likelihood=Gaussian(fixed(1e-14)))
-    found = diagnose(subject(condition(model, Data(x, np.sin(6 * x[:, 0])))))
+    found = diagnose(fit_of(condition(model, Data(x, np.sin(6 * x[:, 0])))))
     assert found["conditioning"].verdict == "warning"
 
 
@@ -249,10 +251,10 @@ def test_few_rows_and_constants_are_not_judged() -> None:
 
 
 def test_too_little_to_learn_from_is_a_warning() -> None:
-    """Of so few rows nothing is tested, and 95 % intervals hold far fewer: silence would read as approval."""
+    """Of so few rows nothing is tested, and 95 % intervals contain far fewer: silence would read as approval."""
     x = np.linspace(0, 1, 40)[:, None]
     few = GPRegressor().fit(x[:5], np.sin(x[:5, 0]))
-    assert few.diagnose().warnings[0].sentence.startswith("5 rows are too few to tell whether the error bars hold")
+    assert few.diagnose().warnings[0].sentence.startswith("5 rows are too few to tell whether the error bars are right")
     assert "too few to tell" in str(few.summary())
     assert "data" not in [check.name for check in few.diagnose(x[5:], np.sin(x[5:, 0]))]  # tested on rows enough
     assert GPRegressor(fixed=("*",)).fit(x[:5], np.sin(x[:5, 0])).diagnose().ok  # nothing was learned from so few
@@ -289,10 +291,10 @@ def test_the_advice_fits_the_noise() -> None:
     learned = GPRegressor("1.0 * Matern52()").fit(x, y).diagnose()["coverage50"]
     assert learned.verdict == "warning"
     assert "student_t" in learned.advice
-    assert "Let the noise" not in learned.advice
+    assert "Learn the noise" not in learned.advice
     y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=200)
     held = GPRegressor("1.0 * Matern52()", noise=fixed(1.0)).fit(x, y).diagnose()["coverage50"]
-    assert held.advice == "Let the noise be learned."
+    assert held.advice == "Learn the noise instead of fixing it."
 
 
 # classes and new rows -------------------------------------------------------------------------------------------
@@ -311,7 +313,7 @@ def test_classes_are_judged(many: str) -> None:
     assert found["sharpness"].value > 0.2  # type: ignore[operator]
     assert found.extrapolates.tolist() == [False, True, True]  # type: ignore[union-attr]
     assert found["extrapolation"].verdict == "warning"
-    np.testing.assert_allclose(found.foretold.p.sum(1), 1.0)  # type: ignore[union-attr]
+    np.testing.assert_allclose(found.judged.p.sum(1), 1.0)  # type: ignore[union-attr]
 
 
 def test_probabilities_that_are_wrong_are_found() -> None:
@@ -324,25 +326,26 @@ def test_probabilities_that_are_wrong_are_found() -> None:
     swapped = np.where(rng.uniform(size=150) < 0.33, np.where(labels[150:] == "yes", "no", "yes"), labels[150:])
     check = model.diagnose(x[150:], swapped)["calibration"]
     assert check.verdict == "warning"
-    assert "too sure" in check.sentence
-    with pytest.raises(CovaryError, match="does not know"):
+    assert "overconfident" in check.sentence
+    with pytest.raises(CovaryError, match="contains 'perhaps', which is not a class of the model"):
         model.diagnose(x[:1], ["perhaps"])
 
 
 def test_classes_named_right_more_often_than_said() -> None:
-    """Every class is as frequent as foretold, and the likeliest is right far more often: too cautious."""
+    """Every class is as frequent as predicted, and the likeliest is right far more often: too cautious."""
     rng = np.random.default_rng(14)
     codes, other = rng.integers(0, 3, 200), fitted()
     p = np.full((200, 3), 0.25)
     p[np.arange(200), codes] = 0.5
     empty = np.empty((200, 0))
     common: Any = {"x": rng.normal(size=(200, 2)), "share": np.ones(200), "mean": empty, "std": empty, "pit": empty, "z": empty}
-    seen = Foretold("new rows", "", np.arange(200), 200, y=codes[:, None].astype(float), p=p, **common)
-    for inference, said in (("Laplace", "inference='ep'"), ("EP", "recalibrate")):
-        whose = replace(subject_of(other), classes=np.array(["a", "b", "c"]), inference=inference)
-        check = check_classes(whose, seen)[0]
+    seen = Judged("new rows", "", np.arange(200), 200, y=codes[:, None].astype(float), p=p, **common)
+    for inference, said in ((Laplace(), "inference='ep'"), (EP(), "recalibrate")):
+        part = replace(other.fit_.state.first, inference=inference)
+        whose = replace(other.fit_, state=Processes((part,)), classes=Labels(np.array(["a", "b", "c"]), np.ones(3)))
+        check = check_classes(whose, family_of(whose).training(whose), seen)[0]
         assert check.verdict == "warning"
-        assert "too cautious" in check.sentence
+        assert "underconfident" in check.sentence
         assert said in check.advice
 
 
@@ -351,9 +354,9 @@ def test_new_rows_with_their_truth_replace_leaving_out() -> None:
     x = rng.uniform(-3, 3, (60, 2))
     y = np.sin(2 * x[:, 0]) + 0.3 * x[:, 1] + 0.6 * rng.normal(size=60)  # six times the noise learned from
     found = model.diagnose(x, y)
-    assert found.foretold.kind == "new rows"  # type: ignore[union-attr]
+    assert found.judged.kind == "new rows"  # type: ignore[union-attr]
     mean, std = model.predict(x, return_std=True)
-    np.testing.assert_allclose(found.foretold.z[:, 0], (y - mean) / std, rtol=1e-9)  # type: ignore[union-attr]
+    np.testing.assert_allclose(found.judged.z[:, 0], (y - mean) / std, rtol=1e-9)  # type: ignore[union-attr]
     assert found["coverage"].verdict == "warning"
     assert "too narrow" in found["coverage"].sentence
     with pytest.raises(CovaryError, match="without X"):
@@ -371,7 +374,7 @@ def test_every_method_has_a_diagnosis(method: Any) -> None:
     if method == "svgp":
         method, held["inference"] = LowRank(20), SVGP()
     found = GPRegressor("0.7 * Matern52(lengthscale=1.5)", method=method, **held).fit(x, y).diagnose([[0.0], [20.0]])
-    assert found.foretold.kind == "leave-one-out"  # type: ignore[union-attr]
+    assert found.judged.kind == "leave-one-out"  # type: ignore[union-attr]
     assert 0.9 <= found["coverage"].value <= 1.0  # type: ignore[operator]
     assert found.extrapolates.tolist() == [False, True]  # type: ignore[union-attr]
 

@@ -1,4 +1,4 @@
-"""Squared distances: exact near zero in both forms, and slopes that are finite there."""
+"""Squared distances: exact near zero in both forms, with finite derivatives there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distributions: one table against SciPy's twins, quadrature, differences and samples."""
+"""Distributions compared with SciPy, quadrature, differences and samples."""
 
 from __future__ import annotations
 

@@ -1,10 +1,12 @@
-"""Executors in one process, and the ledger: order, what is loaded once, what is not computed again, what is refused."""
+"""Executors in one process, and checkpoints: order of results, loading once, skipping of finished work, errors."""
 
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 from covary._checks import CovaryError
 from covary.committee.ledger import Ledger
 from covary.executors import Dask, Serial, as_executor
+from covary.executors.checkpoint import FRAME, INNER, Checkpoint
 
 LOADED: list[int] = []
 DONE: list[int] = []
@@ -81,10 +84,11 @@ def test_what_the_ledger_has_is_neither_loaded_nor_computed_again(tmp_path: Path
     keys = ["one", "two", "three/with:strange*signs"]
     told: list[tuple[int, int]] = []
     first = Serial()
-    whole = first.map(total, first.hold(load, [4, 5, 6]), 2.0, keep=Ledger(tmp_path, "p"), keys=keys)
+    kept, again = Ledger(tmp_path / "whole", "p"), Ledger(tmp_path / "some", "p")
+    whole = first.map(total, first.hold(load, [4, 5, 6]), 2.0, keep=kept, keys=keys)
     assert DONE == [4, 5, 6]
-    again = Ledger(tmp_path, "p")
-    (tmp_path / again._path("two").name).unlink()
+    for key in (keys[0], keys[2]):
+        again.put(key, Ledger(tmp_path / "whole", "p").get(key))
     LOADED.clear()
     DONE.clear()
     second = Serial()
@@ -96,7 +100,7 @@ def test_what_the_ledger_has_is_neither_loaded_nor_computed_again(tmp_path: Path
 
 @pytest.mark.parametrize("keys", [None, ["a"], ["a", "a"]], ids=str)
 def test_a_ledger_needs_a_key_for_each(keys: Any, tmp_path: Path) -> None:
-    with pytest.raises(CovaryError, match="one key for each piece"):
+    with pytest.raises(CovaryError, match="a unique key for each piece"):
         Serial().map(total, [np.ones(1), np.ones(2)], 1.0, keep=Ledger(tmp_path, "p"), keys=keys)
 
 
@@ -158,7 +162,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(result: Any, tmp_p
     ledger = Ledger(tmp_path, "p")
     with pytest.raises(CovaryError, match="return numbers, text, arrays"):
         ledger.put("key", result)
-    assert [p.name for p in tmp_path.iterdir()] == ["ledger.json"]
+    assert [p.name for p in tmp_path.iterdir()] == ["experts.checkpoint"]
 
 
 def test_a_ledger_of_another_problem_is_refused(tmp_path: Path) -> None:
@@ -169,7 +173,7 @@ def test_a_ledger_of_another_problem_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(CovaryError, match="holds other files"):
+    with pytest.raises(CovaryError, match="contains other files"):
         Ledger(tmp_path, "p")
     with pytest.raises(CovaryError, match="is a file"):
         Ledger(tmp_path / "notes.txt", "p")
@@ -177,12 +181,80 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(tmp_path: Path) -> 
 
 
 def test_a_damaged_entry_counts_as_absent(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path, "p")
-    ledger.put("key", np.arange(100.0))
-    path = ledger._path("key")
-    for damage in (b"", path.read_bytes()[:200], b"no archive at all"):
-        path.write_bytes(damage)
-        assert ledger.get("key") is None
+    path = tmp_path / "work.checkpoint"
+    checkpoint = Checkpoint(path, "p")
+    checkpoint.put("first", 1.0)
+    before = path.stat().st_size
+    checkpoint.put("key", np.arange(100.0))
+    checkpoint.put("last", 2.0)
+    whole = path.read_bytes()
+    for place in (before, before + 12, before + 50, before + 300):  # in its length, its name, its text, its numbers
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        again = Checkpoint(path, "p")
+        assert (again.get("first"), again.get("key")) == (1.0, None)
+        again.put("key", 3.0)
+        assert Checkpoint(path, "p").get("key") == 3.0
+
+
+@pytest.mark.parametrize(
+    ("told", "arrays"),
+    [
+        ({"array": 1}, [["<f8", [2]]]),
+        ({"array": 0}, [["<f8", [10**9]]]),
+        ({"array": 0}, [["<f8", [-1]]]),
+        ({"array": 0}, [["|O", [2]]]),
+        ({"array": "a"}, []),
+        ({"set": [1]}, []),
+        ({"tuple": 1}, []),
+        ({}, []),
+    ],
+    ids=str,
+)
+def test_a_record_that_is_not_what_was_written_counts_as_absent(told: Any, arrays: Any, tmp_path: Path) -> None:
+    path = tmp_path / "work.checkpoint"
+    Checkpoint(path, "p").put("first", 1.0)
+    head = json.dumps({"name": "key", "result": told, "arrays": arrays}).encode()
+    body = INNER.pack(len(head)) + head + bytes(16)
+    with path.open("ab") as file:
+        file.write(FRAME.pack(len(body), zlib.crc32(body)) + body)
+    again = Checkpoint(path, "p")
+    assert (again.get("first"), again.get("key")) == (1.0, None)
+
+
+def test_a_record_that_was_cut_off_is_dropped_and_others_are_added_after_the_last_whole_one(tmp_path: Path) -> None:
+    path = tmp_path / "work.checkpoint"
+    checkpoint = Checkpoint(path, "p")
+    checkpoint.put("first", 1.0)
+    before = path.stat().st_size
+    checkpoint.put("key", np.arange(100.0))
+    whole = path.read_bytes()
+    for end in range(before, len(whole), 37):
+        path.write_bytes(whole[:end])
+        again = Checkpoint(path, "p")
+        assert (again.get("first"), again.get("key")) == (1.0, None)
+        assert path.stat().st_size == before
+        again.put("key", "again")
+        assert Checkpoint(path, "p").get("key") == "again"
+
+
+@pytest.mark.parametrize("kind", ["experts", "search"])
+def test_a_checkpoint_of_another_kind_is_refused_and_left_alone(kind: str, tmp_path: Path) -> None:
+    from covary.selection.journal import Journal
+
+    path = tmp_path / "experts.checkpoint"
+    if kind == "experts":
+        Ledger(tmp_path, "p 2")
+        with pytest.raises(CovaryError, match="belongs to another problem"):
+            Journal(path, "p", 2)
+    else:
+        Journal(path, "p", 2)
+        with pytest.raises(CovaryError, match="belongs to another problem"):
+            Ledger(tmp_path, "p 2")
+    before = path.read_bytes()
+    path.write_bytes(b"precious")
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        Ledger(tmp_path, "p")
+    assert (path.read_bytes(), before[:1]) == (b"precious", b"{")
 
 
 def test_clear_removes_what_was_put_and_nothing_else(tmp_path: Path) -> None:
@@ -190,7 +262,8 @@ def test_clear_removes_what_was_put_and_nothing_else(tmp_path: Path) -> None:
     ledger.put("key", 1.0)
     (tmp_path / "a" / "mine.txt").write_text("mine")
     ledger.clear()
-    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["ledger.json", "mine.txt"]
+    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["mine.txt"]
+    (tmp_path / "a" / "mine.txt").unlink()
     assert Ledger(tmp_path / "a", "p").get("key") is None
     other = Ledger(tmp_path / "b", "p")
     other.put("key", 1.0)
@@ -255,7 +328,7 @@ def test_nothing_starts_before_the_first_work(tmp_path: Path) -> None:
 
 def test_workers_keep_freed_memory_unless_someone_says_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask's own setting, 64 KiB, would have every matrix taken from the system anew."""
-    _cluster = pytest.importorskip("covary._cluster")
+    _cluster = pytest.importorskip("covary.executors.cluster")
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1000")
     told = _cluster.environment()
@@ -265,7 +338,7 @@ def test_workers_keep_freed_memory_unless_someone_says_otherwise(monkeypatch: py
 
 def test_workers_do_not_look_into_the_current_folder_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whatever names it in PYTHONPATH; other folders that are named there stay."""
-    _cluster = pytest.importorskip("covary._cluster")
+    _cluster = pytest.importorskip("covary.executors.cluster")
     for name in ("here", "other"):
         (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "here")

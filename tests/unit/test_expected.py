@@ -1,4 +1,4 @@
-"""Expectations of log likelihoods under Gaussians, their slopes, and those over the likelihoods' own parameters."""
+"""Expectations of log likelihoods under Gaussians, and their derivatives over moments and likelihood parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from covary.inference.expected import Rows, expected, expected_pull
+from covary.inference.svgp.expected import Rows, expected, expected_pull
 from covary.likelihoods import (
     Bernoulli,
     Binomial,
@@ -128,6 +128,7 @@ def test_two_classes_are_an_integral_over_their_difference(sd: float) -> None:
     np.testing.assert_allclose(found.second, -0.5 * np.repeat(((p * (1 - p)) @ weight)[:, None], 2, axis=1), atol=2e-6)
 
 
+@pytest.mark.slow
 def test_classes_of_which_nothing_is_known_have_finite_expectations() -> None:
     mean, variance = np.array([[0.0, 5, -3], [1e5, 0, -1e5], [0, 0, 0]]), np.array([[1e4, 1e3, 1], [1, 1, 1], [0, 0, 1e8]])
     found = expected(Softmax(3), Rows(np.zeros(3)), mean, variance)

@@ -1,4 +1,4 @@
-"""Exported predictors: every kernel's formula, every posterior, run where neither JAX nor covary can be imported."""
+"""Exported predictors: every kernel and posterior, executed without JAX and covary."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,7 +22,9 @@ from covary.export import MODULES, copies, export_model, formulas
 from covary.export.kernels import source
 from covary.gram import LowRank, NearestNeighbours, Subset, Vecchia
 from covary.inference import EP, SVGP, Laplace
+from covary.kernels.stationary import AbstractStationary
 from covary.means import Function as MeanFunction
+from covary.parameters import positive
 from laws.tables import EVERY_KERNEL, KernelRow
 
 REFUSED = {  # rows of the table of kernels that hold a function of the user's, and one form that is here for comparison
@@ -82,6 +85,41 @@ def test_every_kernel_has_a_formula_or_is_refused(row: KernelRow) -> None:
     np.testing.assert_allclose(kernel(X, Z), K, rtol=0, atol=1e-12 * size)
     np.testing.assert_allclose(formulas.diag(kernel, X), np.diagonal(own), rtol=0, atol=1e-12 * size)
     np.testing.assert_allclose(kernel(np.stack([X, Z]), np.stack([Z, X])), np.stack([kernel(X, Z), kernel(Z, X)]), rtol=1e-13)
+
+
+class OneExpression(AbstractStationary):
+    """A user's kernel with a second parameter."""
+
+    lengthscale: float | np.ndarray = positive(1.0)
+    alpha: float = positive(0.7)
+
+    def profile(self, s: Any) -> Any:
+        """The formula."""
+        return (1 + s / jnp.square(self.alpha)) ** -self.alpha
+
+
+class TwoLines(OneExpression):
+    def profile(self, s: Any) -> Any:
+        u = 1 + s
+        return 1 / u
+
+
+class Elsewhere(OneExpression):
+    def profile(self, s: Any) -> Any:
+        return _cubed(s)
+
+
+def test_a_stationary_kernel_of_one_expression_needs_no_formula() -> None:
+    X, Z = np.random.default_rng(0).normal(size=(2, 5, 2))
+    kernel: Any = OneExpression(np.array([0.4, 2.0]), alpha=1.3)
+    own = eval(f"lambda x, z: {source(kernel, 'x', 'z', 2)}", dict(vars(formulas)))
+    np.testing.assert_allclose(own(X, Z), kernel.cross(X, Z), rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [TwoLines(), Elsewhere()])
+def test_other_kernels_of_the_user_are_refused(kernel: Any) -> None:
+    with pytest.raises(CovaryError, match=r"cannot be written with NumPy alone.*save the model"):
+        source(kernel, "x", "z", 2)
 
 
 @pytest.mark.parametrize("nu", [0.3, 1.0, 1.2, 7.7, 9.99, 10.0, 35.0])
@@ -173,7 +211,7 @@ def test_regression_alone(name: str, tmp_path: Path) -> None:
     found = alone(tmp_path / "predictor.py", X)
     mean, std = model.predict(X, return_std=True)
     latent = model.predict(X, return_std=True, latent=True)[1]
-    scale = np.std(model.posterior_.data.y, axis=0) * model._scale
+    scale = np.std(model.posterior_.data.y, axis=0) * model.fit_.scale.scale
     assert found["mean"].shape == mean.shape
     assert found["std"].shape == std.shape
     assert (np.abs(found["mean"] - mean) / scale).max() < 1e-10
@@ -251,7 +289,7 @@ def test_columns_are_found_by_name(named: tuple[Any, Path]) -> None:
         (np.array([[1.0, 2.0], [3.0, np.nan]]), r"nan at row 1, column 'a"),
         (np.array([[np.inf, 2.0]]), r"inf at row 0, column 'width"),
         (pd.DataFrame({"width [m]": [1.0]}), "no column 'a"),
-        (pd.DataFrame({"width [m]": ["wide"], 'a "b" \\ c': [1.0]}), "holds 'wide', which is no number"),
+        (pd.DataFrame({"width [m]": ["wide"], 'a "b" \\ c': [1.0]}), "contains 'wide', which is not a number"),
     ],
 )
 def test_tables_that_do_not_fit_are_refused(named: tuple[Any, Path], X: Any, words: str) -> None:
@@ -300,7 +338,7 @@ def test_the_file_is_a_command(named: tuple[Any, Path], tmp_path: Path) -> None:
     for text, words in (
         ("a,b\n1,2\n", "no column"),
         ("width [m]\n", "no rows"),
-        ('width [m],"a ""b"" \\ c"\n1,2\n3\n', "row 3 has 1 entry and the header 2"),
+        ('width [m],"a ""b"" \\ c"\n1,2\n3\n', "row 3 has 1 entry and the header has 2"),
     ):
         bad = command(path, "-", stdin=text)
         assert (bad.returncode, bad.stdout) == (1, "")
@@ -355,7 +393,7 @@ def test_dates_categories_and_gaps(tmp_path: Path) -> None:
     new.to_csv(tmp_path / "new.csv", index=False)
     done = command(tmp_path / "p.py", str(tmp_path / "new.csv"))
     assert done.returncode == 0, done.stderr
-    assert "also what is read" in command(tmp_path / "p.py", *[str(tmp_path / "new.csv")] * 2).stderr
+    assert "is also the input" in command(tmp_path / "p.py", *[str(tmp_path / "new.csv")] * 2).stderr
     rows = np.array([line.split(",") for line in done.stdout.splitlines()[1:]], float)
     np.testing.assert_allclose(rows[:, 0], mean, rtol=1e-10)
     with pytest.raises(ValueError, match="no column names"):
@@ -396,7 +434,7 @@ def test_masked_entries_are_gaps(named: tuple[Any, Path], tmp_path: Path) -> Non
 
 def test_entries_that_are_no_numbers_to_a_file(named: tuple[Any, Path]) -> None:
     predict = here(named[1])["predict"]
-    for entry, words in ((Decimal("sNaN"), "X is nan"), (10**400, "X is inf"), (1 + 0j, "no number")):
+    for entry, words in ((Decimal("sNaN"), "X is nan"), (10**400, "X is inf"), (1 + 0j, "not a number")):
         for given in ([[entry, 1.0]], {"width [m]": [entry], 'a "b" \\ c': [1.0]}):
             with pytest.raises(ValueError, match=words):
                 predict(given)
@@ -410,7 +448,7 @@ def test_a_time_zone_that_fit_did_not_have_is_refused_by_a_file(tmp_path: Path) 
     export_model(GPRegressor(fixed=HELD).fit(frame, np.arange(9.0)), tmp_path / "p.py")
     zoned = frame["when"].dt.tz_localize("Europe/Berlin")
     for given in (zoned, zoned.astype(str), zoned.dt.to_pydatetime()):
-        with pytest.raises(ValueError, match="no date without a time zone"):
+        with pytest.raises(ValueError, match="not a date without a time zone"):
             here(tmp_path / "p.py")["predict"]({"when": given})
 
 
@@ -466,9 +504,7 @@ def test_a_model_beyond_rounding_and_one_too_large(tmp_path: Path, monkeypatch: 
         export_model(sharp, tmp_path / "p.py")
     off = export_model(sharp, tmp_path / "p.py", tolerance=1.0)
     assert max(off.values()) > 1e-10
-    import covary.export
-
-    monkeypatch.setattr(covary.export, "MOST", 4000)
+    monkeypatch.setattr("covary.families.gaussian_process.export.MOST", 4000)
     with pytest.raises(CovaryError, match="std=False"):
         export_model(held().fit(*table()), tmp_path / "q.py")
     assert not (tmp_path / "q.py").exists()

@@ -1,4 +1,4 @@
-"""Tables as people have them in the estimators: dates, categories, gaps, names and units, and the same in files."""
+"""Real-world tables in the estimators: dates, categories, missing values, names and units, also in model files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sklearn.model_selection import KFold, cross_val_predict
 from covary import GPClassifier, GPRegressor, load
 from covary._checks import CovaryError
 from covary.data import Inputs
-from covary.estimators.cells import read_cells
-from covary.estimators.frames import Columns
+from covary.tables.cells import read_cells
+from covary.tables.columns import Columns
 
 QUICK: dict[str, Any] = {"n_restarts": 0, "random_state": 0}
 ROWS = 60
@@ -130,11 +130,14 @@ def test_declared_categories_keep_their_order() -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ([f"id-{i}" for i in range(40)], "40 different texts in 40 rows, such as 'id-0': names rather than categories; leave"),
-        ([f"id-{i % 30}" for i in range(40)], "30 different texts in 40 rows"),
-        (["1.5", "2.5", "oops", "4"] * 10, r"holds text among numbers \('oops' at row 2, 10 such entries in all\)"),
+        (
+            [f"id-{i}" for i in range(40)],
+            "40 distinct texts in 40 rows, such as 'id-0': identifiers rather than categories; leave",
+        ),
+        ([f"id-{i % 30}" for i in range(40)], "30 distinct texts in 40 rows"),
+        (["1.5", "2.5", "oops", "4"] * 10, r"contains text among numbers \('oops' at row 2, 10 such entries in all\)"),
         ([None] * 40, "column 'c' of X is empty; leave it out"),
-        ([dt.time(3, 4)] * 40, "holds time .'03:04:00' at row 0"),
+        ([dt.time(3, 4)] * 40, "contains time .'03:04:00' at row 0"),
         ([1 + 2j] * 40, "Complex data not supported"),
     ],
 )
@@ -160,7 +163,7 @@ def test_columns_are_matched_by_name_in_any_order_and_any_frame() -> None:
         MODEL.predict(FRAME[["when", "depth [m]"]])
     with pytest.raises(ValueError, match="X has no column names"):
         MODEL.predict(FRAME.to_numpy())
-    with pytest.raises(ValueError, match=r"column 'depth \[m\]' of X holds text .* but held numbers in fit"):
+    with pytest.raises(ValueError, match=r"column 'depth \[m\]' of X contains text .* but contained numbers in fit"):
         MODEL.predict(FRAME.assign(**{"depth [m]": "deep"}))
     with pytest.raises(ValueError, match="has a time zone but had none in fit"):
         MODEL.predict(FRAME.assign(when=FRAME["when"].dt.tz_localize("Europe/Rome")))
@@ -189,7 +192,7 @@ def test_tables_of_numbers_keep_the_rule_and_the_bits_of_before() -> None:
 # unseen categories -----------------------------------------------------------------------------------------------
 def test_an_unseen_category_widens_the_error_bar_and_is_named() -> None:
     new = FRAME[:3].assign(soil=[FRAME["soil"][0], "rock", "rock"])
-    with pytest.warns(UserWarning, match="column 'soil' holds 'rock' in 2 rows, never seen in fit") as caught:
+    with pytest.warns(UserWarning, match="column 'soil' contains 'rock' in 2 rows, never seen in fit") as caught:
         mean, cov = MODEL.predict(new, return_cov=True, latent=True)
     assert caught[0].filename == __file__
     _, std = MODEL.predict(FRAME[:3], return_std=True, latent=True)
@@ -202,7 +205,9 @@ def test_an_unseen_category_widens_the_error_bar_and_is_named() -> None:
     np.testing.assert_array_equal(mean, MODEL.predict(Inputs(x)))
     k = MODEL.model_.kernel.gram(x)
     assert k[1, 2] / k[0, 0] > 0.5 * np.exp(-1 / MODEL.model_.kernel.kernel.factors[1].kernel.lengthscale[0])
-    with pytest.raises(ValueError, match="'rock', never seen in fit, and the kernel knows no further category; use Hamming"):
+    with pytest.raises(
+        ValueError, match="'rock', never seen in fit, and the kernel has a fixed number of categories; use Hamming"
+    ):
         GPRegressor("1.0 * Categories(3).on(2)", **QUICK).fit(FRAME, Y).predict(new)
 
 
@@ -241,7 +246,7 @@ def test_every_verb_warns_of_an_unseen_category_at_the_line_of_the_caller(classe
     new = FRAME[:4].assign(soil="rock")
     model = CLASSES if classes else MODEL
     call = (CLASSIFIED if classes else REGRESSED)[verb]
-    with pytest.warns(UserWarning, match="holds 'rock' in 4 rows, never seen in fit") as caught:
+    with pytest.warns(UserWarning, match="contains 'rock' in 4 rows, never seen in fit") as caught:
         call(model, new)
     said = [w for w in caught if "never seen" in str(w.message)]
     assert [w.filename for w in said] == [__file__]
@@ -298,14 +303,17 @@ def test_gaps_can_be_filled(missing: str) -> None:
     np.testing.assert_allclose(x[:, [0, 2]], model.columns_.matrix("test", full).x[:, [0, 2]])
     assert x[8, 1] == np.median(x[~gappy()["when"].isna(), 1])
     text = str(model.summary())
-    assert "depth: 2 entries given the median" in text
-    assert "soil: 1 entry given the commonest category" in text
+    assert "depth: 2 entries replaced by the median" in text
+    assert "soil: 1 entry replaced by the most frequent category" in text
     assert np.isfinite(model.predict(gappy())).all()
     if missing == "indicator":
         assert model.columns_.keys[4:] == ["depth [m] missing", "when missing", "soil missing"]
         np.testing.assert_array_equal(x[:, 4:], gappy()[["depth [m]", "when", "soil"]].isna())
         assert model.n_features_in_ == 4
-        with pytest.warns(UserWarning, match="column 'wet' has gaps but had none in fit: given the commoner value"):
+        with pytest.warns(
+            UserWarning,
+            match="column 'wet' has missing values but had none in fit: they are replaced by the more frequent value",
+        ):
             model.predict(FRAME.astype({"wet": "boolean"}).assign(wet=pd.NA))
     else:
         assert x.shape[1] == 4
@@ -345,11 +353,11 @@ def test_seasons_are_offered_and_found() -> None:
     assert error < 0.3
     assert error < 0.4 * blind
     assert model.log_marginal_likelihood_ > plain.log_marginal_likelihood_
-    with pytest.raises(ValueError, match="seasonality is 'yearly' but no column of X holds dates"):
+    with pytest.raises(ValueError, match="seasonality is 'yearly' but no column of X contains dates"):
         GPRegressor(seasonality="yearly").fit(days[:, None], y)
     with pytest.raises(ValueError, match="seasonality is 'monthly'; choose from 'yearly', 'weekly', 'daily'"):
         GPRegressor(seasonality="monthly").fit(frame, y)
-    with pytest.raises(ValueError, match="seasonality is given beside a kernel"):
+    with pytest.raises(ValueError, match="seasonality is given together with a kernel"):
         GPRegressor("Matern52()", seasonality="yearly").fit(frame, y)
 
 
@@ -434,5 +442,5 @@ def test_the_target_keeps_its_name(tmp_path) -> None:
 
 def test_a_lazy_table_is_asked_for_in_full() -> None:
     table = pl.DataFrame({"x": [0.0, 1.0, 2.0]})
-    with pytest.raises(CovaryError, match=r"GPRegressor: X is a LazyFrame, which is not computed yet; collect it first"):
+    with pytest.raises(CovaryError, match=r"GPRegressor: X is a LazyFrame, which is evaluated lazily; collect it first"):
         GPRegressor().fit(table.lazy(), [1.0, 2.0, 3.0])

@@ -1,4 +1,4 @@
-"""The NumPy lane of small problems agrees with the compiled tiles, block by block and slope by slope."""
+"""The NumPy implementation for small problems agrees with compiled tiles, in values and gradients."""
 
 from __future__ import annotations
 

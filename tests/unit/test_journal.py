@@ -1,4 +1,4 @@
-"""Learning that is broken off: by the clock, by Ctrl-C, by a kill; and what the journal keeps."""
+"""Interrupted learning: time limit, Ctrl-C, kill; and the contents of the journal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import pytest
 
 from covary import GP, Data, Model, learn
 from covary._checks import CovaryError
+from covary.data import Inputs
 from covary.gram import LowRank, Vecchia
-from covary.kernels import Matern52
+from covary.kernels import Matern12, Matern32, Matern52
 from covary.likelihoods import Gaussian
-from covary.selection.journal import Journal, fingerprint
-from covary.selection.progress import watching
+from covary.selection.journal import Journal, JournalKey, fingerprint
+from covary.selection.state import watching
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(150, 3))
@@ -67,15 +68,15 @@ def test_what_is_known_is_not_computed_again(tmp_path: Path) -> None:
         calls.append(theta)
         return float(theta.sum()), theta * 2
 
-    kept = journal.kept(10, function)
+    kept = journal.kept(JournalKey(10), function)
     first = kept(np.array([1.0, 2.0]))
-    later = Journal(tmp_path / "j", "problem", 2).kept(10, function)
+    later = Journal(tmp_path / "j", "problem", 2).kept(JournalKey(10), function)
     second = later(np.array([1.0, 2.0]))
     assert len(calls) == 1
     assert first[0] == second[0]
     np.testing.assert_array_equal(first[1], second[1])
     later(np.array([1.0, 2.5]))
-    Journal(tmp_path / "j", "problem", 2).kept(11, function)(np.array([1.0, 2.0]))  # other rows: another value
+    Journal(tmp_path / "j", "problem", 2).kept(JournalKey(11), function)(np.array([1.0, 2.0]))  # other rows: another value
     assert len(calls) == 3
 
 
@@ -96,6 +97,27 @@ def test_a_journal_of_other_data_is_refused(other: Data, tmp_path: Path) -> None
         learn(Model(GP(1.0 * Matern52(np.full(3, 2.0))), likelihood=Gaussian(0.1)), DATA, checkpoint=path)
 
 
+ROUGH, SMOOTH = Model(GP(1.0 * Matern12(np.ones(3)))), Model(GP(1.0 * Matern32(np.ones(3))))
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({"rivals": [ROUGH]}, {"rivals": [SMOOTH]}),
+        ({"rivals": [ROUGH]}, {"n_restarts": 1}),  # the second start of one is the rival of the other
+        ({"starts": [ROUGH]}, {"rivals": [ROUGH]}),
+        ({"tie": []}, {"tie": [["kernel.variance", "likelihood.variance"]]}),
+        ({"coarse": True}, {"coarse": False}),
+    ],
+    ids=["rivals", "restarts", "starts", "ties", "levels"],
+)
+def test_a_journal_of_another_search_is_refused(first: Any, then: Any, tmp_path: Path) -> None:
+    path = tmp_path / "fit.journal"
+    break_off(3, path, **first)
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        learn(MODEL, DATA, checkpoint=path, **then)
+
+
 def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("precious")
@@ -107,14 +129,16 @@ def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
 def test_fingerprints_tell_shapes_types_and_numbers_apart() -> None:
     a = np.arange(6.0)
     others = [(a.reshape(2, 3),), (a.astype(np.float32),), (a, 1), (-a,), (LowRank(a[:, None]),), (LowRank(-a[:, None]),)]
-    assert len({fingerprint(a), *(fingerprint(*parts) for parts in others)}) == 7
+    others += [(Data(a[:, None], a),), (Data(a[:, None], a, weight=a + 1),), (Data(a[:, None], a, a + 1),)]
+    others += [(Data(Inputs(a[:, None], {"output": np.repeat([0, i], 3)}), a),) for i in (1, 2)]
+    assert len({fingerprint(a), *(fingerprint(*parts) for parts in others)}) == 12
 
 
 CODE = """
 import sys, time, numpy as np
 from covary import GP, Data, Model, learn
 from covary.likelihoods import Gaussian
-from covary.selection.progress import watching
+from covary.selection.state import watching
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4))
 def tell(now):
@@ -140,7 +164,7 @@ def test_ctrl_c_keeps_the_best_so_far() -> None:
 
 
 def test_ctrl_c_ends_a_search_within_a_search_and_the_second_time_is_ordinary() -> None:
-    from covary.optimise.clock import Clock, interruptible
+    from covary.optimise.base import Clock, interruptible
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may have none
     outer, inner = Clock(), Clock()

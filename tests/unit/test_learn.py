@@ -1,4 +1,4 @@
-"""The verb ``learn``: what it finds, what it keeps, when it stops."""
+"""``learn``: results, fixed parameters, and stopping."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import Constant
 from covary.parameters import Packing, parameters
 from covary.selection.learn import Learned
-from covary.selection.problem import difference_hessian
+from covary.selection.objectives import difference_hessian
 from covary.selection.starts import spread_equal, starting_values
 from covary.sites import Noise
 
@@ -233,7 +233,7 @@ def test_everything_fixed_is_refused() -> None:
         (Model(GP(Matern52([1.0, 2.0]))), {}, "lengthscale has 2 entries but X has 1 column"),
         (MODEL, {"priors": {"kernel.nonsense": LogNormal()}}, "priors: no parameter is called 'kernel.nonsense'"),
         (MODEL, {"tie": [["kernel.nonsense", "kernel.variance"]]}, "learn(tie=...): no parameter is called 'kernel.nonsense'"),
-        (Model(GP(Matern52()), likelihood=Bernoulli()), {}, "the likelihood is Bernoulli; use Laplace() or EP()."),
+        (Model(GP(Matern52()), likelihood=Bernoulli()), {}, "the likelihood is Bernoulli; use inference=Laplace() or EP()."),
         (Model(GP(0.0 * Matern52())), {}, "variance is 0.0; give positive, finite numbers."),
     ],
     ids=["no model", "columns", "prior", "tie", "likelihood", "zero"],
@@ -282,8 +282,8 @@ def test_then_come_more_noise_less_noise_and_draws() -> None:
 def test_a_narrow_peak_does_not_win_over_a_broad_one_that_holds_more() -> None:
     """Two peaks of a made-up objective: the one a little higher is much narrower."""
     from covary.optimise.base import Result
+    from covary.selection.peaks import weigh
     from covary.selection.priors import Priors
-    from covary.selection.search import weigh
 
     packing = Packing(MODEL)
     covered = Priors(MODEL, {"*": LogNormal(0.0, scale=1.0)})
@@ -295,7 +295,10 @@ def test_a_narrow_peak_does_not_win_over_a_broad_one_that_holds_more() -> None:
         return (first, 400.0 * (x - narrow)) if first < second else (second, x - broad)
 
     ends = [Result(x, *function(x), "converged", 1) for x in (narrow, broad)]
-    assert weigh(ends, function, covered, packing, None)[0].end is ends[1]
+    peaks = weigh(ends, function, covered, packing, None)
+    assert [peak.end for peak in peaks] == ends[::-1]
+    # the mass of a Gaussian of height exp(h) and Hessian aI is exp(h) (2π/a)^(d/2); the powers of 2π are left out
+    assert [p.mass() for p in peaks] == pytest.approx([0.0, 1.0 - 0.5 * size * np.log(400.0)], abs=1e-6)
     assert weigh(ends, function, Priors(MODEL, None), packing, None)[0].end is ends[0]  # without priors there is no mass
     assert weigh(ends[:1], function, covered, packing, None)[0].end is ends[0]
 

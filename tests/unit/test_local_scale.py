@@ -1,4 +1,4 @@
-"""Error bars that vary from place to place: the process behind them, at the front door, in files, and when they stay away."""
+"""Local error bars: the process behind them, estimators, files, and cases in which they are not used."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_prediction_left_out_draws_and_covariance_agree(model: GPRegressor) -> N
     assert left.log_prob.mean() > plain.posterior_.leave_one_out().log_prob.mean() + 0.3
     assert abs(np.mean(left.y.cdf(model.posterior_.data.y) < 0.1) - 0.1) < 0.04
     assert np.isfinite(model.diagnose()["coverage"].value)
-    assert "vary from place to place" in str(model.summary())
+    assert "vary with the inputs" in str(model.summary())
 
 
 def test_the_mixture_is_one_of_normals() -> None:
@@ -134,7 +134,7 @@ def test_the_choice_is_checked() -> None:
         GPRegressor(local_errors="yes").fit(x, y)
     with pytest.raises(CovaryError, match="several outputs"):
         GPRegressor(local_errors=True).fit(x, np.stack([y, y], axis=1))
-    with pytest.raises(CovaryError, match="another likelihood"):
+    with pytest.raises(CovaryError, match="StudentT likelihood"):
         GPRegressor(likelihood="student_t", local_errors=True).fit(x, y)
     assert GPRegressor().fit(x, y).posterior_.scale is None  # few rows: one noise level, as stated
 
@@ -148,6 +148,6 @@ def test_scales_are_the_learned_ones_or_those_of_the_columns() -> None:
 def test_a_file_of_numpy_alone_refuses_them(tmp_path) -> None:
     x, y, _ = drawn(60)
     model = GPRegressor("SquaredExponential(lengthscale=2.0)", local_errors=True, random_state=0).fit(x, y)
-    with pytest.raises(CovaryError, match="vary from place to place"):
+    with pytest.raises(CovaryError, match="vary with the inputs"):
         model.export(tmp_path / "p.py")
     model.export(tmp_path / "p.py", std=False)

@@ -1,4 +1,4 @@
-"""The Markov gram at its doors: what it refuses, in which words, and how often it compiles."""
+"""The Markov gram: errors for unsupported input, and the number of compilations."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 
 from covary import GP, Data, Model, condition, log_evidence, log_evidence_and_grad
 from covary._checks import CovaryError, NotPositiveDefinite
-from covary.gram import recursions
-from covary.gram.markov import Grid, Markov, rung
-from covary.gram.state_space import MOST_STATES, measured, representable, why_not
+from covary.gram.markov import Grid, Markov, recursions, rung
+from covary.gram.markov.state_space import MOST_STATES, measured, representable, why_not
 from covary.inference import Laplace
 from covary.kernels import Constant, Cosine, Linear, Matern12, Matern32, Matern52, Periodic, SquaredExponential, fixed
 from covary.kernels.wiener import IntegratedWiener
@@ -28,7 +27,7 @@ Y = np.sin(X[:, 0])
     [
         (Matern32() * Periodic(), "Periodic has no state space model; use Matern kernels"),
         (2.0 * (SquaredExponential() + 1.0), "SquaredExponential has no state space model"),
-        (Matern52() ** 3, f"27 states are needed and {MOST_STATES} are the most"),
+        (Matern52() ** 3, f"27 states are needed, but at most {MOST_STATES} are supported"),
         (Matern52() ** 64, "states are needed"),
     ],
 )
@@ -42,7 +41,7 @@ def test_one_column_one_function_log_concave() -> None:
     two = np.hstack([X, X])
     with pytest.raises(CovaryError, match=r"gram.Markov: X has 2 columns; give one"):
         log_evidence(Model(GP(Matern32())), Data(two, Y), gram=Markov())
-    assert why_not(Matern32().on(1)) == "the part on columns [1] reads more than one input column"
+    assert why_not(Matern32().on(1)) == "the part on columns [1] uses more than one input column"
     classes = Model(GP(Matern32()), likelihood=Softmax(3))
     with pytest.raises(CovaryError, match="sites of kind Softmax are not supported; use gram=Dense"):
         condition(classes, Data(X, np.arange(12) % 3), inference=Laplace(), gram=Markov())
@@ -57,7 +56,7 @@ def test_repeated_rows_without_noise_are_refused() -> None:
     model = Model(GP(Matern32()), likelihood=Gaussian(fixed(0.0)))
     with pytest.raises(NotPositiveDefinite, match="12 rows of X repeat others and the noise is zero"):
         log_evidence(model, Data(np.vstack([X, X]), np.tile(Y, 2)), gram=Markov())
-    with pytest.raises(NotPositiveDefinite, match="the noise is zero at rows that the others determine already"):
+    with pytest.raises(NotPositiveDefinite, match="the noise is zero at rows that are already determined by the others"):
         log_evidence(Model(GP(Linear()), likelihood=Gaussian(fixed(0.0))), Data(X, Y), gram=Markov())
 
 

@@ -1,19 +1,21 @@
-"""What is free: the machine, its control groups, the limits of the process."""
+"""Free memory: of the machine, of control groups, and by process limits."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from covary._memory import GIB, free_memory
 
 
 def machine(root: Path, **files: str) -> Path:
-    """A machine with 100 GiB free and these files, ``__`` for every slash."""
-    for name, text in {"proc__meminfo": f"MemAvailable: {100 * GIB // 1024} kB\n", **files}.items():
+    """The root of a machine with these files, ``__`` for every slash."""
+    for name, text in files.items():
         path = root / name.replace("__", "/").replace("_dot_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -64,17 +66,25 @@ V1 = "sys__fs__cgroup__memory__"
 def test_the_least_of_what_is_left_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], free: int
 ) -> None:
-    monkeypatch.setattr("resource.getrlimit", lambda _: (-1, -1))
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=100 * GIB))
+    monkeypatch.setattr(psutil.Process, "rlimit", lambda *_: (-1, -1))
     assert free_memory(machine(tmp_path, **files)) == free
 
 
 @pytest.mark.parametrize("limit", ["RLIMIT_AS", "RLIMIT_DATA"])
 def test_limits_of_the_process_leave_what_is_not_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    import resource
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=100 * GIB))
+    monkeypatch.setattr(psutil.Process, "memory_info", lambda _: SimpleNamespace(vms=3 * GIB, data=4 * GIB))
+    held = getattr(psutil, limit)
+    monkeypatch.setattr(psutil.Process, "rlimit", lambda _, which: (10 * GIB, -1) if which == held else (-1, -1))
+    assert free_memory(tmp_path) == (7 if limit == "RLIMIT_AS" else 6) * GIB
 
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (10 * GIB, -1) if which == getattr(resource, limit) else (-1, -1))
-    status = f"Name:\tx\nVmSize:\t {3 * GIB // 1024} kB\nVmData:\t {4 * GIB // 1024} kB\n"
-    assert free_memory(machine(tmp_path, proc__self__status=status)) == (7 if limit == "RLIMIT_AS" else 6) * GIB
+
+def test_systems_without_limits_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """macOS and Windows: psutil has no ``rlimit`` there, and nobody has control groups."""
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=5 * GIB))
+    monkeypatch.delattr(psutil.Process, "rlimit")
+    assert free_memory(tmp_path) == 5 * GIB
 
 
 def test_ulimit_is_seen() -> None:

@@ -1,4 +1,4 @@
-"""``method="auto"``: every boundary of its rules, and what the front doors do with the choice."""
+"""``method="auto"``: every boundary of its rules, and the use of the choice by the estimators."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from covary import GP, Data, GPClassifier, GPRegressor, Model, load
 from covary._checks import CovaryError
 from covary.committee import Committee
-from covary.estimators import method as rules
-from covary.estimators.method import choose
+from covary.families.gaussian_process import fitting as rules
+from covary.families.gaussian_process.fitting import choose
 from covary.gram import Dense, LowRank, Markov, NearestNeighbours, Subset, Vecchia
 from covary.inference import EP, SVGP, Exact, Laplace
 from covary.likelihoods import Bernoulli, Gaussian, Poisson, Softmax, StudentT
@@ -61,7 +61,7 @@ def test_where_nothing_else_fits_experts_do() -> None:
         roomy, tight = (chosen(20_000, 3, likelihood, free=int(needed / rules.MEMORY_SHARE) + more) for more in (1, -2))
         assert roomy.name == ("vecchia" if isinstance(likelihood, Gaussian) else "svgp")
         assert tight.name == "committee"
-        assert "find room for: parted among experts" in tight.why
+        assert "in memory: split across experts" in tight.why
         assert isinstance(tight.gram, Committee)
 
 
@@ -116,7 +116,7 @@ def test_an_inference_that_was_asked_for_stays() -> None:
 def test_what_is_asked_for_is_done(method: Any, kind: type) -> None:
     choice = chosen(20, 1, method=method)
     assert isinstance(choice.gram, kind)
-    assert choice.why == "you asked for it"
+    assert choice.why == "as requested"
 
 
 def test_the_settings_of_an_svgp_that_was_given_are_kept() -> None:
@@ -202,6 +202,7 @@ def test_classes_through_markov_and_inducing_inputs_are_those_of_the_whole_matri
         np.testing.assert_allclose(model.predict_proba(NEW), whole, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_classes_in_batches(tmp_path: Any) -> None:
     labels = np.where(Y > 0.5, "high", np.where(Y < -0.5, "low", "middle"))
     quick = SVGP(steps=150)

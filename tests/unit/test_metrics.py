@@ -1,4 +1,4 @@
-"""Scores of predictions against independent restatements, and the tools that cross-validate with them."""
+"""Scores of predictions compared with independent restatements, and the cross-validation tools."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from covary import GPRegressor, metrics
 from covary._checks import CovaryError
+from covary.prediction import Spread
 
 RNG = np.random.default_rng(5)
 Y = 3.0 + 2.0 * RNG.normal(size=60)
@@ -60,8 +61,8 @@ def test_what_is_masked_is_not_scored(name: str) -> None:
     more = (STD,) if name in ("nlpd", "crps", "coverage", "pit", "calibration_error") else ()
     for given, words in (
         (y, "y is nan at row 7"),
-        (Y + 1j, "y holds complex"),
-        (pd.date_range("2020", periods=60), "y holds dates"),
+        (Y + 1j, "y contains complex"),
+        (pd.date_range("2020", periods=60), "y contains dates"),
     ):
         with pytest.raises(CovaryError, match=words):
             getattr(metrics, name)(given, MEAN, *more)
@@ -101,7 +102,13 @@ def test_errors_do_not_overflow_or_vanish() -> None:
 def test_densities_are_scipys(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> None:
     gauss = stats.norm(mean, std)
     assert metrics.nlpd(y, mean, std) == pytest.approx(-gauss.logpdf(y).mean(), rel=1e-12)
+    if y.ndim == 1:
+        np.testing.assert_allclose(Spread(mean, std**2).log_prob(y), gauss.logpdf(y), rtol=1e-12)
     np.testing.assert_allclose(metrics.pit(y, mean, std), gauss.cdf(y), rtol=1e-12)
+    m, s = np.ravel(mean)[0], np.ravel(std)[0]  # its moments, by integration (DGP thesis, eqs. 1.12 and 1.13)
+    at = np.linspace(m - 12 * s, m + 12 * s, 2001)
+    density = np.exp(Spread(np.full(2001, m), np.full(2001, s**2)).log_prob(at))
+    assert [integrate.trapezoid(density * (at - m) ** k, at) for k in range(3)] == pytest.approx([1, 0, s**2], abs=1e-9 * s**2)
     trivial = stats.norm(Y2.mean(0), Y2.std(0)) if y.ndim == 2 else stats.norm(Y.mean(), Y.std())
     expected = (trivial.logpdf(y) - gauss.logpdf(y)).mean()
     assert metrics.msll(y, mean, std, Y2 if y.ndim == 2 else Y) == pytest.approx(expected, rel=1e-12)
@@ -176,7 +183,7 @@ def test_lists_and_frames_are_taken() -> None:
         (lambda: metrics.msll(Y, MEAN, STD, Y2), r"y_train has shape \(60, 2\) but y has \(60,\)"),
         (lambda: metrics.mae(Y, MEAN[:, None]), r"mean has shape \(60, 1\) but y has \(60,\)"),
         (lambda: metrics.mae([], []), r"y has shape \(0,\)"),
-        (lambda: metrics.mae(["a"], [1.0]), r"y holds text \(.a. at row 0\)"),
+        (lambda: metrics.mae(["a"], [1.0]), r"y contains text \(.a. at row 0\)"),
         (lambda: metrics.rmse([1.0, np.nan], [1.0, 1.0]), "y is nan at row 1"),
         (lambda: metrics.pit([1.0], [np.inf], [1.0]), "mean is inf at row 0"),
         (lambda: metrics.mae([1e308], [-1e308]), "too far apart for floats at row 0"),
@@ -310,9 +317,11 @@ def test_msll_scorer_knows_standardised_outputs() -> None:
 
 
 def test_scorers_refuse_what_they_cannot_score() -> None:
-    with pytest.raises(CovaryError, match=r"metrics.scorer\('nlpd'\): LinearRegression.predict gives no standard deviations"):
+    with pytest.raises(
+        CovaryError, match=r"metrics.scorer\('nlpd'\): LinearRegression.predict does not return standard deviations"
+    ):
         metrics.scorer("nlpd")(LinearRegression().fit(X1, Y1), X1, Y1)
-    with pytest.raises(CovaryError, match="BayesianRidge does not keep its training targets"):
+    with pytest.raises(CovaryError, match="BayesianRidge does not store its training targets"):
         metrics.scorer("msll")(BayesianRidge().fit(X1, Y1), X1, Y1)
 
 
@@ -374,7 +383,7 @@ def test_cross_validation_refuses_before_it_fits() -> None:
         with pytest.raises(CovaryError, match=words):
             metrics.cross_validate(estimator, X1, y, **options)
 
-    check("LinearRegression.predict gives no standard deviations", LinearRegression(), Y1)
+    check("LinearRegression.predict does not return standard deviations", LinearRegression(), Y1)
     check("X has shape .36, 1. but y has 35 rows", quick(), Y1[:35])
     check("cv is 30 for 36 rows; give a number of folds from 2 to half the rows", quick(), Y1, cv=30)
     check("cv is 1 for 36 rows", quick(), Y1, cv=1)

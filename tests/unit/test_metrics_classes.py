@@ -1,4 +1,4 @@
-"""Scores of class predictions and decisions against independent restatements, and the tools that cross-validate with them."""
+"""Scores of class predictions and decisions compared with independent restatements, and the cross-validation tools."""
 
 from __future__ import annotations
 
@@ -296,40 +296,46 @@ HALF = [0.5, 0.5]
         (lambda: metrics.brier(AB, [[0.5, 0.5], [-0.1, 1.1]]), "p is not between 0 and 1 at row 1, column 0"),
         (lambda: metrics.errors(AB, [0.5, 1.5]), "p is not between 0 and 1 at row 1 .*; give probabilities, not scores"),
         (lambda: metrics.accuracy(AB, [np.nan, 0.5]), "p is nan at row 0"),
-        (lambda: metrics.error_rate(AB, ["x", "y"]), "p holds text .*; give probabilities"),
+        (lambda: metrics.error_rate(AB, ["x", "y"]), "p contains text .*; give probabilities"),
         (lambda: metrics.log_loss(AB, [[0.5], [0.5]]), r"p has shape \(2, 1\); give one column for each of two or more"),
         (lambda: metrics.log_loss([], []), r"p has shape \(0,\)"),
         (lambda: metrics.log_loss(["a"], HALF), "y has 1 label but p has 2 rows; give one label per row"),
         (lambda: metrics.log_loss([["a"], ["b"]], HALF), r"y has shape \(2, 1\); give one label per entry"),
-        (lambda: metrics.log_loss(["a", "a"], HALF), "y holds 1 labels but p has 2 columns; give classes"),
+        (lambda: metrics.log_loss(["a", "a"], HALF), "y contains 1 label but p has 2 columns; give classes"),
         (lambda: metrics.log_loss(AB, HALF, classes=["a", "c"]), r"y is 'b' at row 1, not among the classes \['a', 'c'\]"),
         (lambda: metrics.log_loss(AB, HALF, classes=["a"]), r"classes is \['a'\] but p has 2 columns"),
         (lambda: metrics.log_loss(AB, HALF, classes=["a", "a"]), r"classes is \['a', 'a'\] .* all different"),
-        (lambda: metrics.log_loss([1, "a"], HALF), "y holds labels of several kinds, without an order; give classes"),
+        (
+            lambda: metrics.log_loss([1, "a"], HALF),
+            "y contains labels of different types, which cannot be sorted; give classes",
+        ),
         (lambda: metrics.log_loss(["a", None], HALF), "y is None at row 1; drop such rows"),
         (lambda: metrics.log_loss([1.0, np.nan], HALF), "y is nan at row 1"),
         (lambda: metrics.log_loss(pd.Series([1, None], dtype="Int64"), HALF), "y is <NA> at row 1"),
-        (lambda: metrics.information(AB, HALF, ["a", "a"]), "metrics.information: y_train holds no 'b' but y does"),
+        (lambda: metrics.information(AB, HALF, ["a", "a"]), "metrics.information: y_train does not contain 'b' but y does"),
         (lambda: metrics.baseline_information(AB, {"a": 3, "b": -1}), "give a count of zero or more per label"),
         (lambda: metrics.baseline_information({"a": 0}, {"a": 1}), "metrics.baseline_information: y is {'a': 0}"),
         (lambda: metrics.errors_sd(5, 4), "count is 5 of 4 rows"),
-        (lambda: metrics.reliability_curve(Y3, P3), "there are 3 classes and no choice of one; give of"),
+        (lambda: metrics.reliability_curve(Y3, P3), "there are 3 classes and none is chosen; give of"),
         (lambda: metrics.reliability_curve(AB, HALF, of="c"), r"of is 'c', not among the classes \['a', 'b'\]"),
         (lambda: metrics.reliability_curve(AB, HALF, bins=0), "bins is 0; give a whole number, 1 or more"),
         (lambda: metrics.reliability_curve(AB, HALF, level=95), "level is 95"),
         (lambda: metrics.expected_calibration_error(AB, HALF, strategy="x"), "choose 'width' or 'count'"),
         (lambda: metrics.reject_curve(AB, HALF, rule="x"), "choose 'probability' or 'gap'"),
-        (lambda: metrics.reject_curve(AB, HALF, y_train=["b"]), "metrics.reject_curve: y_train holds no 'a' but y does"),
+        (
+            lambda: metrics.reject_curve(AB, HALF, y_train=["b"]),
+            "metrics.reject_curve: y_train does not contain 'a' but y does",
+        ),
         (lambda: metrics.reject(HALF, 1.5), "threshold is 1.5; give a number from 0 to 1"),
         (lambda: metrics.risk(HALF, LOSS), r"metrics.risk: loss has shape \(3, 3\) for 2 classes; give a row per class"),
         (lambda: metrics.risk(HALF, [[0, 1], [np.inf, 0]]), "loss is inf at row 1, column 0"),
-        (lambda: metrics.decide(HALF, [["x", 1], [1, 0]]), "loss holds text .*; give a table, a row per class"),
+        (lambda: metrics.decide(HALF, [["x", 1], [1, 0]]), "loss contains text .*; give a table, a row per class"),
         (lambda: metrics.decide(HALF, classes=AB, rejected="a"), "rejected is 'a', which is one of the classes"),
         (lambda: metrics.empirical_risk(AB, ["a"]), "y has 2 labels but decisions has 1"),
         (lambda: metrics.empirical_risk(AB, ["a", None]), "decisions is None at row 1 but there is no loss of rejecting"),
         (lambda: metrics.empirical_risk(AB, AB, [1, 2]), r"loss has shape \(2,\); give a row per class"),
         (lambda: metrics.empirical_risk(AB, ["a", "c"], [[0, 1], [1, 0]]), "decisions is 'c' at row 1, not among the classes"),
-        (lambda: metrics.empirical_risk(AB, AB, LOSS), "y holds 2 labels but loss has 3 rows; give classes"),
+        (lambda: metrics.empirical_risk(AB, AB, LOSS), "y contains 2 labels but loss has 3 rows; give classes"),
         (lambda: metrics.confusion(AB, ["a", None], rejected="?"), "decisions is None at row 1"),
         (lambda: metrics.confusion(AB, AB, classes=["a", "b", "a"]), "all different"),
         (lambda: metrics.scorer("brier", y_train=AB), "y_train is given for 'brier'; leave it out"),
@@ -357,9 +363,11 @@ def test_scorers_are_the_scores_with_higher_better() -> None:
 
 
 def test_scorers_refuse_what_they_cannot_score() -> None:
-    with pytest.raises(CovaryError, match=r"metrics.scorer\('brier'\): BayesianRidge gives no class probabilities"):
+    with pytest.raises(CovaryError, match=r"metrics.scorer\('brier'\): BayesianRidge does not provide class probabilities"):
         metrics.scorer("brier")(BayesianRidge().fit(XC, np.arange(90)), XC, YC)
-    with pytest.raises(CovaryError, match="LogisticRegression does not keep the counts of its training labels; give scorer"):
+    with pytest.raises(
+        CovaryError, match="LogisticRegression does not store the counts of its training labels; give y_train to scorer"
+    ):
         metrics.scorer("information")(LogisticRegression().fit(XC, YC), XC, YC)
 
 
@@ -399,7 +407,7 @@ def test_cross_validation_of_classifiers_refuses_before_it_fits() -> None:
         with pytest.raises(CovaryError, match=words):
             metrics.cross_validate(estimator, XC, y, **options)
 
-    check("metrics.cross_validate: LinearSVC gives no class probabilities; use an estimator that has", LinearSVC(), YC)
+    check("metrics.cross_validate: LinearSVC does not provide class probabilities; use an estimator that has", LinearSVC(), YC)
     check("cv is 3 but y is 'oak' in only 2 rows; give fewer folds", LogisticRegression(), [*YC[:88], "oak", "oak"], cv=3)
     check("X has shape .90, 2. but y has 89 rows", LogisticRegression(), YC[:89])
     check("y is None at row 89", LogisticRegression(), [*YC[:89], None])

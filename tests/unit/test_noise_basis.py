@@ -188,7 +188,7 @@ def test_whatever_needs_one_variance_gets_a_sentence() -> None:
     ("likelihood", "says"),
     [
         (lambda: BasisNoise(function=lambda x: x, weights=[1.0]), r"weights has shape \(1,\) for 2 basis functions"),
-        (lambda: BasisNoise(function=lambda x: x[:, 0], weights=[1.0]), r"gave shape \(25,\) for 25 rows"),
+        (lambda: BasisNoise(function=lambda x: x[:, 0], weights=[1.0]), r"returned shape \(25,\) for 25 rows"),
         (lambda: BasisNoise(fixed(0.0), function=lambda x: x, weights=[1.0, 0.0]), "level is 0"),
         (lambda: BasisNoise.bumps([0.0, 1.0], width=0.5), "centres have 1 column but X has 2"),
         (lambda: BasisNoise.bumps([0.0, 1.0], width=-0.5), "width is -0.5"),

@@ -1,4 +1,4 @@
-"""Hyperparameters by other objectives than the evidence, at the front door."""
+"""Hyperparameters learned by objectives other than the evidence, in the estimators."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_named_objective_is_what_is_maximised(name: str, objective: Any) -> No
     ("arguments", "says"),
     [
         ({"objective": "aic"}, "objective is 'aic'; choose one of 'evidence', 'loo', 'gcv', 'kfold'"),
-        ({"objective": "loo", "method": "low_rank"}, "the method 'low_rank'; it goes with Gaussian noise"),
-        ({"objective": "loo", "likelihood": "student_t"}, "it goes with Gaussian noise"),
+        ({"objective": "loo", "method": "low_rank"}, "the method 'low_rank'; it requires Gaussian noise"),
+        ({"objective": "loo", "likelihood": "student_t"}, "it requires Gaussian noise"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: dict[str, Any], says: str) -> None:
@@ -67,5 +67,5 @@ def test_a_checkpoint_knows_its_objective(tmp_path: Path) -> None:
 def test_an_objective_on_dense_rows_refuses_other_grams() -> None:
     from covary.gram import LowRank
 
-    with pytest.raises(CovaryError, match="it knows the dense gram only"):
+    with pytest.raises(CovaryError, match="it supports the dense gram only"):
         learn(Model(GP(KERNEL)), Data(X, Y), objective=LeaveOneOut(), gram=LowRank(5))

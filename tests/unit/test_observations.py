@@ -1,4 +1,4 @@
-"""GPRegressor(likelihood=...): observations that are not the function plus Gaussian noise."""
+"""GPRegressor(likelihood=...): observations with other than Gaussian noise."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_the_latent_function_is_on_its_own_scale(name: str) -> None:
     assert mean.shape == ((5, 2) if name == "heteroscedastic" else (5,))
     low, high = model.predict_interval(FEW, level=0.5, latent=True)
     assert ((low < mean) & (mean < high)).all()
-    with pytest.raises(CovaryError, match="return_cov is set but the noise is not Gaussian; use latent=True, or return_std"):
+    with pytest.raises(CovaryError, match="return_cov is set but the noise is non-Gaussian; use latent=True, or return_std"):
         model.predict(FEW, return_cov=True)
     if name != "heteroscedastic":
         covariance = model.predict(FEW, return_cov=True, latent=True)[1]
@@ -363,7 +363,7 @@ def test_update_adds_rows_and_keeps_the_hyperparameters(name: str) -> None:
     whole = condition(model.model_, Data(X[rows], seen[rows]).merge(), inference=model.inference_)
     np.testing.assert_allclose(model.predict(FEW, latent=True), whole.predict(FEW).f.mean, atol=1e-5)
     assert model.log_marginal_likelihood_ == pytest.approx(whole.log_evidence, rel=1e-6)
-    with pytest.raises(CovaryError, match=r"GPRegressor\.update: noise_variance goes with one output under Gaussian noise"):
+    with pytest.raises(CovaryError, match=r"GPRegressor\.update: noise_variance requires one output under Gaussian noise"):
         model.update(X[:2], y[:2], noise_variance=[0.1, 0.1], **size(name))
 
 

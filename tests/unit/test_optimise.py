@@ -1,4 +1,4 @@
-"""Optimisers: quadratics, Rosenbrock's valley, bounds, cliffs, clocks."""
+"""Optimisers: quadratics, Rosenbrock's valley, bounds, failed evaluations, time limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The colours of classes can be told apart on light pages and dark ones, also by readers who see no red or no green."""
+"""The colours of classes are distinguishable on light and dark pages, also by colour-blind readers."""
 
 from __future__ import annotations
 

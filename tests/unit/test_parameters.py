@@ -265,7 +265,7 @@ def test_pull_is_the_chain_rule_of_unpack():
 
 
 def test_a_start_at_zero_is_refused_unless_it_is_held():
-    with pytest.raises(CovaryError, match=re.escape("start it above zero, or hold it with fixed(...).")):
+    with pytest.raises(CovaryError, match=re.escape("start it above zero, or fix it with fixed(...).")):
         Packing(0.0 * Matern52()).pack(0.0 * Matern52())
     held = fixed(0.0) * Matern52()
     assert Packing(held).pack(held).tolist() == [0.0]

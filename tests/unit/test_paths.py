@@ -1,4 +1,4 @@
-"""Sampled functions: one function however it is asked, shapes, memory, and sentences."""
+"""Sampled functions: consistency, shapes, memory, and error messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from covary.kernels import Matern52, Periodic, SquaredExponential, Wiener
 from covary.likelihoods import Gaussian, Poisson, Softmax
 from covary.means import Constant as ConstantMean
 from covary.means import LinearBasis
-from covary.paths import draw_paths
+from covary.posterior.paths import draw_paths
 
 RNG = np.random.default_rng(3)
 X = np.sort(RNG.uniform(0, 5, 25))[:, None]
@@ -130,7 +130,7 @@ def test_bad_input_is_refused() -> None:
     for n in (0, 1.5, True):
         with pytest.raises(CovaryError, match=f"sample_functions: n is {n}; give how many functions"):
             drawn(post, n)  # type: ignore[arg-type]
-    with pytest.raises(CovaryError, match="count is 0; give a whole number"):
+    with pytest.raises(CovaryError, match="count is 0; give an integer"):
         drawn(post, features=0)
     with pytest.raises(CovaryError, match="Paths: X has 2 columns but the functions have 1"):
         drawn(post)([[0.0, 1.0]])

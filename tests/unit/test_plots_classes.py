@@ -1,4 +1,4 @@
-"""Pictures of class probabilities, and of fits whose noise is not Gaussian: what is drawn is what the models say."""
+"""Plots of class probabilities and of fits with non-Gaussian noise agree with the models."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def test_what_cannot_be_drawn_is_refused_and_no_figure_is_opened() -> None:
         two.plot(points=1)
     with pytest.raises(CovaryError, match="panels is 0"):
         four.plot(panels=0)
-    with pytest.raises(CovaryError, match="the model is one of several classes; use"):
+    with pytest.raises(CovaryError, match="the model is a classifier; use"):
         plot_fit(classifier(X[:, :1], THREE).posterior_)
     assert figures() == 0
 

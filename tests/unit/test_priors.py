@@ -1,4 +1,4 @@
-"""Priors: densities by path over the unconstrained vector, and the default ones."""
+"""Priors: densities by path over the unconstrained vector, and default priors."""
 
 from __future__ import annotations
 
@@ -156,6 +156,18 @@ def test_a_uniform_prior_is_a_density_of_the_parameter_not_of_its_logarithm() ->
     assert got.value == pytest.approx(log_evidence(got, LINE) + np.log(scale) - np.log(9.9), abs=1e-8)
 
 
+def test_the_objective_is_the_penalised_likelihood() -> None:
+    """W&B, section 2: the log evidence plus the log prior of every log parameter, N(−3, 3²); its slope is −(θ + 3)/9."""
+    prior = LogNormal(-3.0, scale=3.0)
+    got = learn(SMALL, LINE, priors={"kernel.*": prior, "likelihood.variance": prior})
+    theta = np.log([float(p.value) for p in parameters(got.model).values() if float(p.value) > 0])
+    assert len(theta) == 3
+    assert got.value == pytest.approx(log_evidence(got, LINE) + stats.norm(-3, 3).logpdf(theta).sum(), abs=1e-8)
+    packing = Packing(SMALL)
+    _, slope = Priors(SMALL, {"kernel.*": prior, "likelihood.variance": prior}).log_prob_and_grad(packing, SMALL)
+    np.testing.assert_allclose(slope, -(packing.pack(SMALL) + 3) / 9, atol=1e-12)
+
+
 def test_uniform_priors_of_single_entries_are_bounds_too() -> None:
     model = Model(GP(1.0 * Matern52([1.0, 7.0])), likelihood=Gaussian(0.1))
     got = learn(model, Data(X, Y), priors={"kernel.lengthscale": [Uniform(0.01, upper=100.0), Uniform(6.5, upper=7.5)]})
@@ -174,7 +186,7 @@ def test_the_users_bounds_and_a_uniform_prior_both_hold() -> None:
 
 def test_bounds_and_a_uniform_prior_with_nothing_in_common_are_refused() -> None:
     model = Model(GP(1.0 * Matern52(bounded(7.0, 6.5, 9.0))), likelihood=Gaussian(0.1))
-    with pytest.raises(CovaryError, match=re.escape("the bounds and the uniform prior of kernel.lengthscale have nothing in")):
+    with pytest.raises(CovaryError, match=re.escape("the bounds and the uniform prior of kernel.lengthscale do not overlap")):
         learn(model, LINE, priors={"kernel.lengthscale": Uniform(1.0, upper=2.0)})
 
 

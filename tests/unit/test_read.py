@@ -1,4 +1,4 @@
-"""Files that are read without trust: pipes, forged headers, archives, sorted rows."""
+"""Reading untrusted files: pipes, forged headers, archives, sorted rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from covary._checks import CovaryError
 from covary._read import open_plain, read_array, read_arrays, read_bytes
 from covary._write import Unfit, where
 from covary.committee import spool
-from covary.committee.ledger import Ledger
-from covary.committee.sources import Parquet
-from covary.estimators.dealt import _found
+from covary.families.gaussian_process.dealt import _found
 from covary.files import BadFile, load
+from covary.tables.parquet import Parquet
 
 
 def npy(array: np.ndarray) -> bytes:
@@ -114,7 +113,7 @@ def test_forged_rows_are_refused(name: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(got.numbers, ROWS)
     assert got.gaps == {"x": 1}
     spool.place(tmp_path, 0, "mark").write_bytes(b"".join(SORTED[name]))
-    with pytest.raises(CovaryError, match=r"is no file of sorted rows \(.*\); remove it and fit again\."):
+    with pytest.raises(CovaryError, match=r"is not a file of sorted rows \(.*\); remove it and fit again\."):
         spool.get(str(tmp_path), 0, "mark", 2)
 
 
@@ -142,15 +141,13 @@ def test_what_a_shell_hands_over_is_read() -> None:
     os.close(reading)
 
 
-@pytest.mark.parametrize("how", ["compressed", "claims", "twice", "cut", "no zip", "text"])
+@pytest.mark.parametrize("how", ["compressed", "claims", "twice", "cut", "no zip"])
 def test_archives_that_are_not_what_was_written(how: str, tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path / "ledger", "problem")
-    ledger.put("key", (1.5, np.arange(3.0)))
-    path = ledger._path("key")
+    path = tmp_path / "arrays.npz"
+    np.savez(path, result=np.array('{"key": "key"}'), a0=np.arange(3.0))
     whole = path.read_bytes()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if how == "compressed" else zipfile.ZIP_STORED) as archive:
-        text = '{"key": "key", "result": {"array": "a0"}}'
-        archive.writestr("result.npy", npy(np.array([text] if how == "text" else text)))
+        archive.writestr("result.npy", npy(np.array('{"key": "key", "result": {"array": "a0"}}')))
         a0 = {"compressed": npy(np.zeros(10**6)), "claims": forged("'<f8'", "(999999999999,)")}.get(how, npy(np.zeros(2)))
         archive.writestr("a0.npy", a0)
         if how == "twice":
@@ -158,10 +155,8 @@ def test_archives_that_are_not_what_was_written(how: str, tmp_path: Path) -> Non
                 archive.writestr("a0.npy", a0)
     if how in ("cut", "no zip"):
         path.write_bytes(whole[: len(whole) // 2] if how == "cut" else b"PK")
-    assert ledger.get("key") is None
-    if how != "text":
-        with pytest.raises(ValueError):
-            read_arrays(path)
+    with pytest.raises(ValueError):
+        read_arrays(path)
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "\ud800", "loop"], ids=["long", "nul", "half a pair", "loop"])

@@ -1,4 +1,4 @@
-"""GPRegressor, the front door of regression: defaults, predictions, evidence and units."""
+"""GPRegressor: defaults, predictions, evidence and units."""
 
 from __future__ import annotations
 

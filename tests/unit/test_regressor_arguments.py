@@ -1,4 +1,4 @@
-"""GPRegressor, the front door of regression: arguments, scikit-learn's habits, summary, pictures, bad input."""
+"""GPRegressor: arguments, scikit-learn conventions, summary, plots, invalid input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from covary import GPRegressor
 from covary._checks import CovaryError
 from covary.distributions import LogNormal
-from covary.estimators.summary import _short_kernel
+from covary.families.gaussian_process.summary import _short_kernel
 from covary.kernels import Matern52, bounded, fixed, parse
 from covary.means import Constant
 from covary.parameters import parameters
@@ -341,7 +341,7 @@ def test_wrong_data_are_refused(x: Any, y: Any, sentence: str) -> None:
 
 
 def test_wrong_questions_are_refused(line: GPRegressor) -> None:
-    with pytest.raises(CovaryError, match="both return_std and return_cov are set; ask for one of them"):
+    with pytest.raises(CovaryError, match="both return_std and return_cov are set; set one of them"):
         line.predict(X1, return_std=True, return_cov=True)
     with pytest.raises(ValueError, match="X has 2 features, but GPRegressor is expecting 1"):
         line.predict(X)

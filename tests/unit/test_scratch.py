@@ -1,4 +1,4 @@
-"""Temporary folders: gone with their process, however it ends, and swept up where that failed."""
+"""Temporary folders are removed with their process, however it ends, or cleaned up later."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def test_what_the_dead_left_is_swept_up_and_nothing_else(place: Path) -> None:
 
 def test_nowhere_to_write_is_a_sentence(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
-    with pytest.raises(CovaryError, match=r"^fit: no temporary folder can be made .*; set TMPDIR"):
+    with pytest.raises(CovaryError, match=r"^fit: cannot create a temporary folder .*; set TMPDIR"):
         Scratch("covary-test-")

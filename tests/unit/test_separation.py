@@ -1,4 +1,4 @@
-"""Observations that leave weights without limit are refused where the weights are vague, and named where they are learned."""
+"""Separable observations raise an error if weights are vague, and are reported if weights are learned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from covary import GP, Data, GPClassifier, GPRegressor, Model, condition, learn
 from covary._checks import CovaryError
 from covary.distributions import Normal
 from covary.inference import EP, Laplace
-from covary.inference.separation import separated
+from covary.inference.condition import separated
 from covary.likelihoods import Bernoulli, Binomial, Gamma, Gaussian, NegativeBinomial, Ordinal, Poisson, StudentT
 from covary.means import ConstantBasis, Linear, LinearBasis
 
@@ -102,7 +102,7 @@ def test_a_learned_mean_without_limit_is_not_called_converged() -> None:
     model = GPClassifier("1.0 * Matern52()", mean="linear", n_restarts=0, random_state=0).fit(X, SIDE)
     assert model.learned_ is not None
     assert model.learned_.status.startswith("without limit")
-    assert "no limit" in str(model.summary())
+    assert "the mean is unbounded" in str(model.summary())
     counts = GPRegressor("1.0 * Matern52()", likelihood="poisson", n_restarts=0).fit(X, ZEROS)
     assert counts.learned_ is not None
     assert counts.learned_.status.startswith("without limit")

@@ -15,8 +15,7 @@ from covary.inference import EP, Laplace
 from covary.kernels import Matern12, Matern32, Matern52, SquaredExponential, fixed
 from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import Constant, LinearBasis
-from covary.selection.left_out import GeneralisedCrossValidation, LeaveOneOut
-from covary.smoother import (
+from covary.posterior.smoother import (
     NadarayaWatson,
     effective_degrees_of_freedom,
     equivalent_kernel,
@@ -24,6 +23,7 @@ from covary.smoother import (
     smoother_matrix,
     weight_function,
 )
+from covary.selection.left_out import GeneralisedCrossValidation, LeaveOneOut
 
 RNG = np.random.default_rng(20)
 N = 28

@@ -1,4 +1,4 @@
-"""Class probabilities averaged over four classes or more: as accurate as along principal axes, and sound where singular."""
+"""Averages over four or more classes: as accurate as along principal axes, also for singular covariances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from scipy import special
 
 from covary.export import rules
 from covary.likelihoods import Softmax
-from covary.likelihoods.softmax import _spread, _triangle
+from covary.likelihoods.softmax import _spread
+from covary.likelihoods.triangle import triangle
 
 
 def latents(classes: int, scale: float, rows: int = 16) -> tuple[np.ndarray, np.ndarray]:
@@ -64,12 +65,12 @@ def test_averages_are_as_accurate_as_along_principal_axes() -> None:
 
 def test_triangles_are_roots_also_of_singular_covariances() -> None:
     _, variance = latents(6, 3.0)
-    np.testing.assert_allclose(_triangle(variance), np.linalg.cholesky(variance), atol=1e-12)
+    np.testing.assert_allclose(triangle(variance), np.linalg.cholesky(variance), atol=1e-12)
     A = np.random.default_rng(0).normal(size=(5, 6, 2))
     A[0] = 0.0
     A[1, 0] = 0.0
     flat = A @ A.transpose(0, 2, 1)
-    L = _triangle(flat)
+    L = triangle(flat)
     np.testing.assert_allclose(L @ L.transpose(0, 2, 1), flat, atol=1e-9)
     assert (np.triu(L, 1) == 0).all()
     assert np.isfinite(L).all()

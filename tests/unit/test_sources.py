@@ -1,4 +1,4 @@
-"""Parquet tables: what is read, what is refused before any work, and the rows each expert gets."""
+"""Parquet tables: reading, early validation, and the rows of each expert."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from covary._checks import CovaryError
 from covary.committee import shuffle
 from covary.committee.shuffle import load, spread
-from covary.committee.sources import SOME, Parquet
 from covary.executors import Serial
+from covary.tables.parquet import SOME, Parquet
 
 RNG = np.random.default_rng(5)
 N = 1000
@@ -158,7 +158,7 @@ def test_bad_places_are_refused_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"")
     refused(r"a\.parquet' cannot be read", tmp_path)
     (tmp_path / "a.parquet").write_text("a,b\n1,2\n")
-    refused(r"a\.parquet' cannot be read \(damaged, or no Parquet file\)", tmp_path / "a.parquet")
+    refused(r"a\.parquet' cannot be read \(damaged, or not a Parquet file\)", tmp_path / "a.parquet")
     TABLE[:10].to_parquet(tmp_path / "a.parquet")
     whole = (tmp_path / "a.parquet").read_bytes()
     (tmp_path / "b.parquet").write_bytes(whole[: len(whole) // 2])
@@ -188,7 +188,7 @@ def test_files_that_differ_are_refused_and_named(folder: Path) -> None:
     with pytest.raises(CovaryError, match=r"^fit: 'd\.parquet' has no column 'b'"):
         source.check(["a", "b"], "fit")
     TABLE[:10].assign(b="text").to_parquet(folder / "d.parquet")
-    with pytest.raises(CovaryError, match=r"column 'b' holds numbers in 'a\.parquet' and text in 'd\.parquet'"):
+    with pytest.raises(CovaryError, match=r"column 'b' contains numbers in 'a\.parquet' and text in 'd\.parquet'"):
         Parquet(folder).check(["b"], "fit")
     TABLE[:10].assign(b=[[1, 2]] * 10).to_parquet(folder / "d.parquet")
     with pytest.raises(CovaryError, match=r"'d\.parquet' has lists or records"):
@@ -368,7 +368,7 @@ def test_experts_without_rows_are_named_and_in_no_batch(folder: Path, tmp_path: 
 
 
 def test_a_target_of_words_needs_a_label(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CovaryError, match=r"the target 'colour' holds '.*', which is no number"):
+    with pytest.raises(CovaryError, match=r"the target 'colour' contains '.*', which is not a number"):
         spreading(folder, tmp_path, target="colour")
     batches = spreading(folder, tmp_path, target="colour", splitter=None, label=lambda v: v.map(CODES))
     y = np.concatenate([d.y for b in batches for d in load(b)])
@@ -393,7 +393,7 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str, fol
 
 
 def test_a_table_of_nothing_but_the_target_is_refused(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(CovaryError, match="no column but the target 'y'"):
+    with pytest.raises(CovaryError, match="no column besides the target 'y'"):
         spread(
             Serial(),
             Parquet(folder, columns=["y"]),

@@ -1,4 +1,4 @@
-"""Spectral densities against numerical transforms, crossings against draws, eigenfunctions against the analytic ones."""
+"""Spectral densities compared with numerical transforms, upcrossings with draws, eigenfunctions with analytic ones."""
 
 from __future__ import annotations
 
@@ -299,9 +299,9 @@ def test_centred_linear_kernel_components_are_principal_components():
 
 def test_too_many_components_are_refused():
     X = np.random.default_rng(5).normal(size=(30, 3))
-    with pytest.raises(CovaryError, match="kernel_pca: only 3 eigenvalues are above rounding; ask for 3 or fewer"):
+    with pytest.raises(CovaryError, match="kernel_pca: only 3 eigenvalues are above rounding error; give 3 or fewer"):
         kernel_pca(Linear(), X, 5)
-    with pytest.raises(CovaryError, match="eigenfunctions: count is 31; give a whole number from 1 to the number of rows, 30"):
+    with pytest.raises(CovaryError, match="eigenfunctions: count is 31; give an integer from 1 to the number of rows, 30"):
         eigenfunctions(Linear(), X, 31)
     with pytest.raises(CovaryError, match="squared_exponential_eigensystem: spread is 0"):
         squared_exponential_eigensystem(1.0, 0, 3)

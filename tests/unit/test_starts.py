@@ -1,4 +1,4 @@
-"""Starting values: every kernel of the catalogue begins at the data's own scales, whatever units those are in."""
+"""Starting values: every kernel of the catalogue starts at the scales of the data, in any units."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SVGP: its q, its training on batches, its checkpoints, and what it refuses."""
+"""SVGP: q, training on batches, checkpoints, and errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 from covary import GP, Data, Model, condition, log_evidence, log_evidence_and_grad
 from covary.distributions import LogNormal
 from covary.gram import Dense, LowRank
-from covary.inference import stochastic
-from covary.inference.collapsed import Sums
-from covary.inference.svgp import SVGP
-from covary.inference.variational import Run
-from covary.inference.whitened import Whitened, symmetric_product, weighted
+from covary.inference.base import Memory
+from covary.inference.svgp import SVGP, stochastic
+from covary.inference.svgp.collapsed import Sums
+from covary.inference.svgp.variational import Run
+from covary.inference.svgp.whitened import Whitened, symmetric_product, weighted
 from covary.kernels import Matern52, SquaredExponential
 from covary.likelihoods import (
     Bernoulli,
@@ -328,9 +328,9 @@ def test_blas_keeps_to_one_thread_where_inducing_inputs_are_few() -> None:
 def test_checkpoints_of_other_runs_and_other_files_are_refused(tmp_path: Path) -> None:
     model, data, path = start(Gaussian(0.3)), Data(X, Y), tmp_path / "run.npz"
     SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path)
-    with pytest.raises(ValueError, match=r"is of another run \(other data, model or options\); remove it"):
+    with pytest.raises(ValueError, match=r"belongs to another run \(other data, model or options\); remove it"):
         SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path, key=1)
-    with pytest.raises(ValueError, match="is of another run"):
+    with pytest.raises(ValueError, match="belongs to another run"):
         SVGP(100, steps=2).train(Packing(model), None, Data(X, Y + 1), LowRank(Z), checkpoint=path)
     path.write_text("not this")
     with pytest.raises(ValueError, match="is not a checkpoint; remove it, or name another file"):
@@ -377,14 +377,14 @@ def test_basis_functions_are_refused() -> None:
 
 def test_a_search_goes_on_from_the_last_q() -> None:
     """The memory of a search shortens the next evaluation, and does not change what it finds."""
-    data, memory = Data(X, (F > 0).astype(float)), {}
+    data, memory = Data(X, (F > 0).astype(float)), Memory()
     model = start(Bernoulli("logit"))
     cold = log_evidence_and_grad(model, data, inference=SVGP(), gram=LowRank(Z))
     for _ in range(2):
         warm = log_evidence_and_grad(model, data, inference=SVGP(), gram=LowRank(Z), workspace=memory)
         assert warm[0] == pytest.approx(cold[0], abs=1e-5)
-    assert memory["spread"] > 0.5
-    assert isinstance(memory["q"], Whitened)
+    assert memory.spread > 0.5
+    assert isinstance(memory.q, Whitened)
 
 
 def test_noise_that_was_settled_is_not_settled_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,7 +396,9 @@ def test_noise_that_was_settled_is_not_settled_again(monkeypatch: pytest.MonkeyP
 
     def value(model: Model, **begun: Any) -> float:
         visits.clear()
-        return log_evidence_and_grad(model, data, inference=SVGP(), gram=LowRank(found.Z), workspace=begun or None)[0]
+        return log_evidence_and_grad(
+            model, data, inference=SVGP(), gram=LowRank(found.Z), workspace=Memory(**begun) if begun else None
+        )[0]
 
     begun = value(found.model, q=found.q)
     assert len(visits) == 1

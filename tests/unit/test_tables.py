@@ -1,4 +1,4 @@
-"""Models of tables on disk: files that predict the same again or say why not, and predictions from Parquet to Parquet."""
+"""Models of tables on disk: files that restore predictions or explain why not, and predictions from Parquet to Parquet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from covary.committee import Committee, Parquet, settings, spool
 from covary.committee.experts import together
 from covary.committee.left_out import left_out
 from covary.committee.spool import spool_files
-from covary.estimators import streamed, tables
+from covary.families.gaussian_process import disk as tables
 from covary.files import BadFile
 
 KERNEL = "1.0 * Matern52(lengthscale=[1, 3]).on(0, 1) * Hamming().on(2)"
@@ -81,7 +81,7 @@ def test_a_loaded_model_predicts_the_same_to_the_last_bit(
     kind: Any, settings: dict[str, Any], table: Path, tmp_path: Path
 ) -> None:
     model, new = fitted(table, tmp_path / "rows", kind, **settings), frame(40, 1)[["a", "b", "soil"]]
-    assert model.posterior_.bound.elsewhere
+    assert model.posterior_.on_disk
     model.save(tmp_path / "m.covary")
     again = covary.load(tmp_path / "m.covary")
     ask = (lambda m: m.predict(new, return_std=True)) if kind is GPRegressor else (lambda m: (m.predict_proba(new),))
@@ -119,10 +119,10 @@ def test_a_report_from_disk_does_not_judge_rows_by_themselves(tmp_path: Path) ->
     method = Committee(4, partition="kd_tree", folder=str(tmp_path / "rows"))
     model = GPRegressor("1.0 * Matern32(lengthscale=0.01)", noise=0.25, fixed=("*",), method=method, random_state=0)
     model.fit(Parquet(tmp_path / "t.parquet"), "y")
-    foretold = model.diagnose().foretold
-    assert foretold is not None
-    assert foretold.kind == "leave-one-out"
-    bound = model.posterior_.bound
+    seen = model.diagnose().judged
+    assert seen is not None
+    assert seen.kind == "leave-one-out"
+    bound = model.posterior_.experts
     rows, said = left_out(model.posterior_)
     shared = np.isin(model.posterior_.data.X.x[:, 0], bound.shared.X.x[:, 0])
     assert 0 < shared.sum() < 200
@@ -238,7 +238,7 @@ def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: 
     """In a row that the sample does not have: NaN as a number, a category, a class."""
     monkeypatch.setattr(tables, "SAMPLE", 40)
     monkeypatch.setattr(tables, "EACH", 10)
-    monkeypatch.setattr(settings, "start_on_sample", lambda *_, **__: pytest.fail("the search began"))
+    monkeypatch.setattr(settings, "learn", lambda *_, **__: pytest.fail("the search began"))
     cells = frame()
     strange = {"b": np.nan, "soil": "peat", "label": "middling"}
     for column, value in strange.items():
@@ -249,8 +249,8 @@ def test_what_only_a_reader_finds_is_refused_before_the_search_begins(tmp_path: 
     assert sampled["b"].notna().all()
     for column, words in (
         ("b", "the column 'b' is missing in 1 of 360 rows"),
-        ("soil", "column 'soil' holds 'peat', which the first sample of rows did not"),
-        ("label", "the target 'label' holds 'middling', which the first sample of rows did not"),
+        ("soil", "column 'soil' contains 'peat', which is not in the first sample of rows"),
+        ("label", "the target 'label' contains 'middling', which is not in the first sample of rows"),
     ):
         kind, target = (GPClassifier, "label") if column == "label" else (GPRegressor, "y")
         source = Parquet(tmp_path / f"{column}.parquet", columns=["a", "b", "soil", target])
@@ -296,7 +296,7 @@ def test_gaps_are_counted_in_the_whole_table_not_in_the_sample(
     if missing == "drop":
         assert said == [f"{int(known[['a', 'soil']].isna().any(axis=1).sum())} rows left out for missing inputs"]
     else:
-        assert [words.split(" given ")[0] for words in said] == ["a: 50 entries", "soil: 30 entries"]
+        assert [words.split(" replaced by ")[0] for words in said] == ["a: 50 entries", "soil: 30 entries"]
         assert known[["a", "soil"]].isna().sum().tolist() == [50, 30]
     model.save(tmp_path / "m.covary")
     assert covary.load(tmp_path / "m.covary").columns_ == model.columns_
@@ -317,7 +317,7 @@ def new(tmp_path: Path) -> Path:
 def test_numbers_are_predicted_row_group_by_row_group(
     saved: Path, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamed, "TOGETHER", 40)
+    monkeypatch.setattr("covary.tables.streaming.TOGETHER", 40)
     model, told = covary.load(saved / "m.covary"), list[tuple[int, int]]()
     out = tmp_path / "p.parquet"
     count = model.predict_table(new, out, columns=["label", "a"], level=0.8, note=lambda *n: told.append(n))
@@ -368,15 +368,15 @@ def test_what_cannot_be_predicted_is_said_and_nothing_is_written(saved: Path, ne
         ("gap.parquet", r"NaN at row 50, column 'b'.*rows are counted from row group 0", {}),
         ("other.parquet", r"no column 'b'; did you mean 'bb'\?", {}),
         ("new.parquet", "level is 2", {"level": 2}),
-        ("new.parquet", "'mean' is asked for and is also an output", {"columns": ["mean"]}),
+        ("new.parquet", "'mean' is requested and is also an output", {"columns": ["mean"]}),
         ("new.parquet", "no column 'c'", {"columns": ["c"]}),
         ("none.parquet", "there is no file or folder", {}),
     ):
         with pytest.raises(CovaryError, match=words):
             model.predict_table(tmp_path / source, out, **options)
-    with pytest.raises(CovaryError, match="part of the table that is read"):
+    with pytest.raises(CovaryError, match="part of the table being read"):
         model.predict_table(new, new)
-    with pytest.raises(CovaryError, match="no committee"):
+    with pytest.raises(CovaryError, match="not a committee"):
         GPRegressor("Matern52()", fixed=("*",)).fit([[0.0], [1.0]], [0.0, 1.0]).predict_table(new, out, executor="serial")
     assert not out.exists()
     assert not list(tmp_path.glob(".*"))
@@ -427,7 +427,9 @@ def test_an_infinite_entry_is_refused_inside_the_first_sample_and_outside(
         odd = cells.copy()
         odd.loc[row, column] = np.inf
         odd.to_parquet(file, row_group_size=40)
-        with pytest.raises(CovaryError, match=f"'{column}' is infinite in 1 row of {where}; correct or drop .* not missing"):
+        with pytest.raises(
+            CovaryError, match=f"'{column}' is infinite in 1 row of {where}; correct or drop .* does not count as missing"
+        ):
             model.fit(Parquet(file), "y")
         with pytest.raises(CovaryError, match=f"is inf at row {row}"):
             model.fit(odd[["a"]], odd["y"])
@@ -460,7 +462,7 @@ def test_sorting_that_was_broken_off_goes_on_from_there(tmp_path: Path, monkeypa
     assert len(set(written)) == len(written) == 9
     once = fit("other")
     assert again.class_count_.tolist() == once.class_count_.tolist()
-    assert again.posterior_.bound.settled.left_out == once.posterior_.bound.settled.left_out == {"b": 3}
+    assert again.posterior_.experts.settled.left_out == once.posterior_.experts.settled.left_out == {"b": 3}
     new = frame(9, 1)[["a", "b", "soil"]]
     np.testing.assert_array_equal(again.predict_proba(new), once.predict_proba(new))
     for options in ({"partition": "kd_tree"}, {"missing": "impute"}):
@@ -470,7 +472,7 @@ def test_sorting_that_was_broken_off_goes_on_from_there(tmp_path: Path, monkeypa
 
 
 def test_a_folder_may_hold_the_rows_of_several_models(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("covary.committee.bound.KEPT", 0.0)  # experts read their rows whenever they are asked
+    monkeypatch.setattr("covary.committee.members.KEPT", 0.0)  # experts read their rows whenever they are asked
     first = fitted(table, tmp_path / "rows", rule="rbcm")
     said, new = first.predict(frame(5, 1)), frame(5, 1)
     count = len(list((tmp_path / "rows").iterdir()))
@@ -481,11 +483,11 @@ def test_a_folder_may_hold_the_rows_of_several_models(table: Path, tmp_path: Pat
     np.testing.assert_array_equal(other.predict(new), alone.predict(new))
     np.testing.assert_array_equal(first.predict(new), said)
     assert np.isfinite(again.predict(new)).all()
-    rows = first.posterior_.bound.settled.batches[0].where
-    theirs = other.posterior_.bound.settled.batches[0].where
+    rows = first.posterior_.experts.settled.batches[0].where
+    theirs = other.posterior_.experts.settled.batches[0].where
     wrong = Path(spool_files(theirs.folder, 1, theirs.mark)[0])
     Path(spool_files(rows.folder, 1, rows.mark)[0]).write_bytes(wrong.read_bytes())
-    with pytest.raises(CovaryError, match=r"is no file of sorted rows \(it belongs to another fit\)"):
+    with pytest.raises(CovaryError, match=r"is not a file of sorted rows \(it belongs to another fit\)"):
         first.predict(new)
 
 
@@ -495,9 +497,9 @@ def test_a_folder_that_cannot_be_is_said_before_the_search_begins(
     def search(*_: Any, **__: Any) -> Any:
         raise AssertionError("the search has begun")
 
-    monkeypatch.setattr(settings, "start_on_sample", search)
+    monkeypatch.setattr(settings, "learn", search)
     (tmp_path / "file").touch()
-    with pytest.raises(CovaryError, match="cannot be made"):
+    with pytest.raises(CovaryError, match="cannot be created"):
         fitted(table, tmp_path / "file" / "rows")
     monkeypatch.setattr("os.access", lambda *_: False)  # a worker that may not write there
     with pytest.raises(CovaryError, match=r"cannot be written to from .*; give a folder on a disk that all workers share"):
@@ -534,7 +536,7 @@ def test_tables_of_a_few_rows(seed: int, tmp_path: Path) -> None:
         method = Committee(3, rule=rule, partition="kd_tree")
         model = GPRegressor("1.0 * Matern52()", method=method, n_restarts=0, random_state=seed, fixed=("kernel.*",))
         model.fit(Parquet(tmp_path / "t.parquet", columns=["a", "b", "y"]), "y")
-        assert model.posterior_.bound.rows == 6
+        assert model.posterior_.rows == 6
         mean, std = model.predict(cells[["a", "b"]], return_std=True)
         assert np.isfinite(mean).all()
         assert (std > 0).all()

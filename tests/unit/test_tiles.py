@@ -1,4 +1,4 @@
-"""Tiles: any number of rows gives the plain matrix, and no number of rows is compiled for."""
+"""Tiles: any number of rows gives the dense matrix, and no number of rows triggers compilation."""
 
 from __future__ import annotations
 

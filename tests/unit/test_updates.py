@@ -1,4 +1,4 @@
-"""Rows that come and go: the updated posterior is the one conditioned afresh."""
+"""Adding and removing rows: the updated posterior equals the one conditioned again."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from covary import GP, Data, Model, condition
 from covary._checks import CovaryError
 from covary.gram import LowRank
 from covary.inference import Laplace
+from covary.inference.updates import append, append_rows, grown_inverse, remove, remove_rows, shrunk_inverse
 from covary.kernels import Matern52, SquaredExponential
 from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import Constant
 from covary.means.basis import LinearBasis
-from covary.updates import append, append_rows, grown_inverse, remove, remove_rows, shrunk_inverse
 
 RNG = np.random.default_rng(8)
 N = 40
@@ -182,9 +182,9 @@ def test_cost_is_quadratic() -> None:
 
 def test_what_cannot_be_updated_says_so() -> None:
     post = condition(MODELS["plain"], Data(X, Y))
-    with pytest.raises(CovaryError, match="row 40 is not among 40"):
+    with pytest.raises(CovaryError, match="row 40 is out of range for 40"):
         remove(post, 40)
-    with pytest.raises(CovaryError, match="all 40 rows would go"):
+    with pytest.raises(CovaryError, match="all 40 rows would be removed"):
         remove(post, np.arange(N))
     with pytest.raises(CovaryError, match="give numbers of rows"):
         remove(post, [0.5])

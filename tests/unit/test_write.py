@@ -1,4 +1,4 @@
-"""Where files are written: links, devices, odd names, permissions, and what other writers left."""
+"""Writing files: links, devices, unusual names, permissions, and leftovers of other writers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from covary import _write
 from covary._checks import CovaryError
 from covary._write import make_folder, whole_file
 from covary.committee.ledger import Ledger
-from covary.selection.journal import Journal
+from covary.selection.journal import Journal, JournalKey
 
 
 def put(path: object, text: bytes = b"new", **options: bool) -> None:
@@ -74,7 +74,7 @@ def test_a_circle_of_links_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "b").symlink_to("a")
     for path in (tmp_path / "a", tmp_path / "a" / "file"):
         assert "(Too many levels of symbolic links)" in refused(path)
-    with pytest.raises(CovaryError, match="cannot be made"):
+    with pytest.raises(CovaryError, match="cannot be created"):
         make_folder(tmp_path / "a" / "b", "test")
 
 
@@ -82,7 +82,7 @@ def test_a_circle_of_links_is_one_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a\0b", "holds a NUL character"),
+        ("a\0b", "contains a NUL character"),
         ("", "is empty"),
         ("x" * 256, "File name too long"),
         ("file/inside", "does not exist"),
@@ -154,7 +154,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     assert stat.S_ISCHR(null.stat().st_mode)
     assert "cannot be read back" in refused(null)
     if disk.exists():
-        assert "no file but a socket or a disk" in refused(disk, stream=True)
+        assert "a socket or a block device, not a file" in refused(disk, stream=True)
 
 
 def test_open_descriptors_get_what_is_written_after_what_was(tmp_path: Path) -> None:
@@ -226,14 +226,14 @@ def test_machines_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_finished_ledger_leaves_what_another_machine_is_writing(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "kept", "a problem")
     ledger.put("one", 1.0)
-    part = tmp_path / "kept" / f".{'a' * 32}.npz.{'0' * 12}.17-17.0123abcd.part"
+    part = tmp_path / "kept" / f".experts.checkpoint.{'0' * 12}.17-17.0123abcd.part"
     part.touch()
     ledger.clear()
-    assert sorted(os.listdir(tmp_path / "kept")) == sorted([part.name, "ledger.json"])
+    assert sorted(os.listdir(tmp_path / "kept")) == [part.name]
 
 
 def test_a_checkpoint_that_cannot_be_written_any_more_is_said(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "kept", "a problem", 1)
-    journal.path = tmp_path / "gone" / "kept"
-    with pytest.raises(CovaryError, match=r"cannot be written to \(No such file or directory\)"):
-        journal.kept(0.0, lambda theta: (1.0, theta))(np.zeros(1))
+    journal._evaluations.place = tmp_path / "gone" / "kept"
+    with pytest.raises(CovaryError, match=r"the folder '.*gone' does not exist"):
+        journal.kept(JournalKey(0), lambda theta: (1.0, theta))(np.zeros(1))

@@ -1,0 +1,320 @@
+"""Errors and advice in the command refer to options and lines of the file, which come from structured errors."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer.main
+
+import covary
+from covary import GPClassifier, GPRegressor
+from covary._errors import CovaryError, NotNumbers, Option, Place, Remedy, fail, phrase
+from covary.cli import app
+from covary.cli.rendering import (
+    WORDS,
+    code_of,
+    message,
+    names,
+    option_of,
+    rendered,
+)
+from covary.committee import Committee
+from covary.committee.ledger import Ledger
+from covary.datasets import load
+from covary.executors import Dask
+
+from .conftest import waves, write
+
+Call = Callable[..., Any]
+KNOWN = names()
+SOURCE = Path(covary.__file__).parent
+KERNELS = [name for name in vars(covary.kernels) if name[0].isupper()]
+NUMBERS = {f.name for name in KERNELS for f in getattr(getattr(covary.kernels, name), "__dataclass_fields__", {}).values()}
+RAISED = {
+    "fail",
+    "bad",
+    "wrong",
+    "CovaryError",
+    "NotPositiveDefinite",
+    "NotEnoughMemory",
+    "BadFile",
+    "NotWritten",
+    "NotNumbers",
+}
+MADE = (GPRegressor, GPClassifier, Committee, Dask, load)
+CALLED = (
+    *(m if inspect.isfunction(m) else m.__init__ for m in MADE),
+    *(GPRegressor.fit, GPRegressor.predict_interval, GPRegressor.predict, covary.load, covary.learn, covary.condition),
+)
+ARGUMENTS = {name for call in CALLED for name in inspect.signature(call).parameters} - {"self", "X", "y", "n", "options"}
+
+
+def outliers(path: Path) -> None:
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.uniform(0, 10, 90))
+    y = np.sin(x) + 0.1 * rng.normal(size=90)
+    y[[10, 40, 41, 70]] += [4, -5, 6, 5]
+    path.write_text("x,y\n" + "".join(f"{a:.5f},{b:.5f}\n" for a, b in zip(x, y, strict=True)))
+
+
+def test_advice_on_outliers_names_the_option_that_helps(call: Call, tmp_path: Path) -> None:
+    outliers(tmp_path / "t.csv")
+    result = call("fit", "t.csv", "--target", "y", "--report", "t.html")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "warning" in said
+    assert "if they are correct, use --likelihood student_t, which is robust to them" in said
+    assert "likelihood=" not in said
+    model: Any = covary.load(tmp_path / "t.covary")
+    assert "use likelihood='student_t'" in str(model.summary())
+    assert call("report", "t.covary", "--out", "r.html").exit_code == 0
+    for page in ("t.html", "r.html"):  # the command shows options, Python arguments
+        assert "use --likelihood student_t" in (tmp_path / page).read_text()
+        assert "likelihood=" not in (tmp_path / page).read_text()
+    model.report(tmp_path / "p.html")
+    assert "likelihood=&#39;student_t&#39;" in (tmp_path / "p.html").read_text()
+    assert "--likelihood" not in (tmp_path / "p.html").read_text()
+    assert "use --likelihood student_t" in " ".join(call("info", "t.covary").stdout.split())
+    again = call("fit", "t.csv", "--target", "y", "--likelihood", "student_t")  # the advice works
+    assert again.exit_code == 0
+    assert "Outliers" not in str(covary.load(tmp_path / "t.covary").diagnose().warnings)
+
+
+# messages are data --------------------------------------------------------------------------------------------------
+def calls() -> Iterator[tuple[str, ast.Call, ast.AST]]:
+    """Every call that makes an error, with the function or module that it stands in."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        if "cli" in path.relative_to(SOURCE).parts:
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        inside = {id(part): f for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for part in ast.walk(f)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in RAISED:
+                yield f"{path.relative_to(SOURCE)}:{node.lineno}", node, inside.get(id(node), tree)
+
+
+def literals(node: ast.AST, around: ast.AST) -> Iterator[str]:
+    """The texts of an expression as they stand in the source, and those of the names in it; not what is handed to Option."""
+    match node:
+        case ast.Constant(value=str() as text):
+            yield text
+        case ast.JoinedStr(values=values):
+            yield "".join(v.value if isinstance(v, ast.Constant) else "{}" for v in values)  # type: ignore[misc]
+        case ast.Name(id=name):
+            for part in ast.walk(around):
+                given = isinstance(part, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in part.targets)
+                if given and not any(isinstance(inner, ast.Name) and inner.id == name for inner in ast.walk(part.value)):
+                    yield from literals(part.value, around)
+        case ast.BinOp(left=left, right=right):
+            yield from literals(left, around)
+            yield from literals(right, around)
+        case ast.IfExp(body=body, orelse=other):
+            yield from literals(body, around)
+            yield from literals(other, around)
+
+
+def test_arguments_with_values_are_options_in_every_message() -> None:
+    """``use gram=Dense()`` is written ``"use " + Option("gram", "Dense()")``, so that the command can show an option."""
+    wrong, count = [], 0
+    named = re.compile(rf"(?<![\w.(=])(?:{'|'.join(sorted(ARGUMENTS | {'gram', 'rule', 'nearest'}))})=(?! )")
+    for where, call, around in calls():
+        count += 1
+        for text in (text for given in call.args[1:] for text in literals(given, around)):
+            if named.search(text):
+                wrong.append(f"{where}: {text}")
+    assert count > 500
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_option_is_known_to_the_command() -> None:
+    known = {*KNOWN.options, *KNOWN.python, *WORDS, *NUMBERS, *(name for name, _ in KNOWN.values)}
+    strange, remedies = set(), set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+                first = node.args[0]
+                if node.func.id == "Option" and isinstance(first, ast.Constant) and first.value not in known:
+                    strange.add(f"{path.relative_to(SOURCE)}:{node.lineno}: {first.value}")
+                if node.func.id == "Remedy" and isinstance(first, ast.Constant):
+                    remedies.add(first.value)
+    assert not strange
+    assert set(KNOWN.remedies) <= remedies
+
+
+def test_errors_have_three_parts() -> None:
+    """None is raised with one text that holds what raises it, what was given and what to do."""
+    one = [w for w, call, _ in calls() if len(call.args) == 1 and not any(isinstance(a, ast.Starred) for a in call.args)]
+    assert not [where for where in one if not where.startswith("tables/table.py")]
+
+
+def test_no_message_is_taken_apart() -> None:
+    """Nothing in the command looks into the text of an error of the library."""
+    for path in (SOURCE / "cli").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node) == "str(error)":
+                assert path.name in ("doors.py", "disk.py"), path  # errors of others
+
+
+def test_the_table_names_options_and_arguments_that_there_are() -> None:
+    commands: Any = typer.main.get_command(app.app)
+    takes = {text: p for part in commands.commands.values() for p in part.params for text in (*p.opts, *p.secondary_opts)}
+    assert set(KNOWN.options.values()) <= set(takes)
+    for said in (*KNOWN.values.values(), *KNOWN.sources.values()):
+        option, _, value = said.removeprefix("no ").partition(" ")
+        assert option in takes
+        assert not value or value in set(KNOWN.choices[option[2:].replace("-", "_")])
+    assert not set(KNOWN.python) & set(KNOWN.options)
+    assert not {f"--{name.replace('_', '-')}" for name in KNOWN.python} & set(takes)
+    of_tables = {
+        "target",
+        "family",
+        "settings",
+        "inputs",
+        "ignore",
+        "drop_missing",
+        "noise_column",
+        "weight_column",
+        "size_column",
+        "scheduler",
+        "out",
+        "predictions",
+    }
+    assert set(KNOWN.options) - {"categories"} - of_tables <= ARGUMENTS | {"n", "gram"}
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        (Option("inference", "'ep'"), "--inference ep"),
+        (Option("inference", "Laplace()", "EP()"), "--inference laplace or --inference ep"),
+        (Option("method", "'exact'", "'low_rank'", "'vecchia'"), "--method exact, low_rank or vecchia"),
+        (Option("noise_variance"), "--noise-column"),
+        (Option("seasonality", "['yearly', 'weekly']"), "--seasonality yearly,weekly"),
+        (Option("multi_class", "'one_vs_rest'"), "multi_class='one_vs_rest' (in Python)"),
+        (Option("local_errors", "False"), "local_errors=False (in Python)"),
+        (Option("lengthscale", "[1.0, 1.0]"), "lengthscale=[1.0, 1.0]"),
+        (Option("rule", "'rbcm'"), "--rule rbcm"),
+        (Option("rule", "'dtc'", "'fitc'"), "rule='dtc' or 'fitc' (in Python)"),
+        (Option("folder", "..."), "--folder"),
+        (Option("nearest", "None"), "nearest=None (in Python)"),
+        (Option("gram", "LowRank(...)"), "--method low_rank"),
+        (Option("ignore", "'two words'"), "--ignore 'two words'"),
+        (Option("ignore", '"it\'s"'), "--ignore 'it'\"'\"'s'"),
+        (Option("std", "False"), "--no-std"),
+        (Option("executor", "Serial()"), "no --workers"),
+    ],
+)
+def test_arguments_become_options(part: Option, shown: str) -> None:
+    assert option_of(part) == shown
+    assert rendered("use " + part + ", or not") == f"use {shown}, or not"
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "shown"),
+    [
+        (fail("gram.Dense", "K + noise is not positive definite", "use fewer rows"), 3, None),
+        (fail("Ledger", "'kept' is a file", "give a folder"), 2, "--checkpoint: 'kept' is a file; give a folder."),
+        (
+            fail("Committee", Option("rule") + " is 'grbcm'", "use " + Option("rule", "'rbcm'")),
+            2,
+            "--rule is 'grbcm'; use --rule rbcm.",
+        ),
+        (
+            fail("gram.LowRank", "no covariance", "use " + Option("rule", "'dtc'")),
+            2,
+            "--method low_rank: no covariance; use rule='dtc' (in Python).",
+        ),
+        (
+            fail("kernels.Matern52", "lengthscale has 3 entries but " + Option("X") + " has 2 columns", "give one or two"),
+            3,
+            "Matern52: lengthscale has 3 entries but the input table has 2 columns; give one or two.",
+        ),
+        (fail("kernels.parse", "'x' is none", "write Matern52()"), 3, "'x' is none; write Matern52()."),
+        (fail("GPRegressor", Option("X") + " is nan " + Place(5, "b"), "drop it"), 3, None),
+        (fail("fit", "column 'use method=svd' of \"missing='drop'.csv\" is empty", "fill it"), 3, None),
+    ],
+)
+def test_errors_in_options(error: CovaryError, code: int, shown: str | None) -> None:
+    if shown is None:
+        shown = error.message().replace("X is", "the input table is")
+    assert message(error) == shown
+    assert code_of(error) == code
+
+
+def test_errors_travel_with_all_they_hold() -> None:
+    """Workers raise them in other processes."""
+    what = Option("y") + " is nan " + Place(3, "b") + ", or " + Remedy("leave out", "leave it out")
+    for error in (fail("GPRegressor", what, "use " + Option("missing", "'drop'")), NotNumbers("learn", "no", argument="X")):
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is type(error)
+        assert vars(again) == vars(error)
+        assert phrase(again.what).parts == phrase(error.what).parts
+        assert (str(again), again.args) == (str(error), error.args)
+
+
+def said_by(result: Any, code: int) -> str:
+    assert result.exit_code == code, result.output
+    return " ".join(result.stderr.split()).removeprefix("covary: error: ")
+
+
+def test_errors_of_the_library_through_the_command(call: Call, tmp_path: Path) -> None:
+    write(tmp_path / "t.csv", waves())
+    fit = ("fit", "t.csv", "--target", "y", "--restarts", 0, "--quiet")
+    said = said_by(call(*fit, "--kernel", "Matern52(lengthscale=[1, 2, 3])"), 2)
+    assert said.startswith("--kernel: Matern52: lengthscale has 3 entries but the input table has 2 columns;")
+    said = said_by(call(*fit, "--method", "markov"), 2)
+    assert said.startswith("--method markov: the input table has 2 columns")
+    assert said.endswith("or use --method exact.")
+    said = said_by(call(*fit, "--method", "subset", "--objective", "loo"), 2)
+    assert said == "--objective is 'loo' and the method 'subset'; it requires Gaussian noise and --method exact."
+
+
+def test_a_checkpoint_of_another_problem_is_wrong_usage(call: Call, tmp_path: Path) -> None:
+    """Whoever keeps it: the search, a committee or the search in batches."""
+    write(tmp_path / "t.csv", waves(60))
+    fit = ("fit", "t.csv", "--target", "y", "--restarts", 0, "--quiet", "--max-time", 1)
+    for name, options in (("one", []), ("many", ["--experts", 2]), ("batches", ["--method", "svgp"])):
+        if name == "many":  # the folder is empty when all is done
+            Ledger(name, "another problem").put("expert 0", 1.0)
+        else:
+            assert call(*fit, *options, "--checkpoint", name).exit_code == 0
+        said = said_by(call(*fit, *options, "--ignore", "z", "--checkpoint", name), 2)
+        assert said.startswith(f"--checkpoint: {'' if name == 'batches' else 'the checkpoint '}'{name}")
+
+
+# relevance ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["y", "kind", "level"])
+def test_the_command_and_a_report_show_the_same_relevance(call: Call, tmp_path: Path, target: str) -> None:
+    """From draws of the function; of several classes from the posterior mean."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 3))
+    y = 2 * np.sin(x[:, 0]) + x[:, 1] + 0.3 * rng.normal(size=80)
+    kinds = {
+        "y": [f"{v:.5f}" for v in y],
+        "kind": np.where(y > 0, "up", "down"),
+        "level": [f"c{v}" for v in np.digitize(y, [-1, 1])],
+    }
+    rows = [",".join([*(f"{v:.5f}" for v in a), str(b)]) for a, b in zip(x, kinds[target], strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join([f"a,b,c,{target}", *rows]) + "\n")
+    fit = call("fit", "t.csv", "--target", target, "--report", "t.html", "--json")
+    assert fit.exit_code == 0, fit.output
+    found = json.loads(call("info", "t.covary", "--json").stdout)["relevance"]
+    assert json.loads(fit.stdout)["relevance"] == pytest.approx(found, abs=1e-9)
+    text = (tmp_path / "t.html").read_text().replace("\u00a0", " ")
+    figure = next(part for part in text.split("<figure") if 'aria-label="Relevance of the inputs' in part)
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", figure)
+    names = [word for word in shown if word in found]
+    percent = [word for word in shown if re.fullmatch(r"[\d.]+ %", word)][-len(found) :]
+    assert names == list(found)
+    assert percent == [f"{100 * v:.0f} %" if v >= 0.1 else f"{100 * v:.1f} %" for v in found.values()]

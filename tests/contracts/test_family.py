@@ -1,0 +1,228 @@
+"""A fitted model of any family is a record that files, diagnosis, report, export and the command accept."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from covary import files, fits
+from covary._checks import CovaryError
+from covary.cli.app import app
+from covary.diagnosis import diagnose
+from covary.export import export_model
+from covary.report import write_report
+from covary.tables.columns import Columns
+
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "covary"
+ASKING = {"getattr", "hasattr", "setattr", "delattr"}
+FITTED = {"estimator", "model", "fit", "part", "regressor", "classifier"}  # names of variables with a fitted model
+OPEN = {"estimators", "metrics"}  # packages that may access attributes of estimators
+CONSUMERS = {"fits", "files", "plots", "diagnosis", "report", "export", "families", "cli"}  # here "model" is a fitted model
+
+
+def attributes_accessed(path: Path) -> list[str]:
+    """Return calls of ``getattr`` and similar functions on a fitted model, or for the name of a fitted attribute."""
+    found, consumer = [], path.relative_to(SOURCE).parts[0] in CONSUMERS
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ASKING):
+            continue
+        thing, name = node.args[0], node.args[1]
+        text = name.value if isinstance(name, ast.Constant) and isinstance(name.value, str) else ""
+        if (isinstance(thing, ast.Name) and thing.id == "self") or ast.unparse(name) == "f.name":
+            continue  # an attribute of the object itself, or the fields of a record in turn
+        fitted = text.endswith("_") and not text.startswith("__")
+        own = text in {"_location", "_scale", "get_params"} or text.startswith("predict")
+        if fitted or own or (consumer and isinstance(thing, ast.Name) and thing.id in FITTED):
+            found.append(f"{path.relative_to(SOURCE)}:{node.lineno} {ast.unparse(node)}")
+    return found
+
+
+def test_no_package_accesses_attributes_of_an_estimator() -> None:
+    owners = {path: path.relative_to(SOURCE).parts[0] for path in sorted(SOURCE.rglob("*.py"))}
+    found = {path: attributes_accessed(path) for path, owner in owners.items() if owner not in OPEN}
+    wrong = [text for texts in found.values() for text in texts]
+    assert not wrong, "\n".join(wrong)
+
+
+# a new family, from a single registration -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def constant() -> Iterator[fits.AnyFit]:
+    """A fit of the toy family, which is registered while the test runs."""
+    fits.register("constant", "contracts.constant")
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(size=(60, 2)), 3.0 + 0.5 * rng.normal(size=60)
+    state, method = fits.family("constant").learn(fits.Observed(x, y))
+    yield fits.Fit("constant", state, Columns.of_numbers(2, ["depth", "age"]), ("yield",), method=method)
+    fits.FAMILIES.pop("constant")
+
+
+def test_the_toy_family_is_short() -> None:
+    assert len(Path(__file__).with_name("constant.py").read_text().splitlines()) <= 60
+
+
+def test_a_family_can_be_saved_and_loaded(constant: fits.AnyFit, tmp_path: Path) -> None:
+    files.write_fit(constant, tmp_path / "m.covary")
+    again = files.read_fit(tmp_path / "m.covary")
+    assert (again.family, again.target, again.columns.names, again.method) == (
+        "constant",
+        ("yield",),
+        ["depth", "age"],
+        constant.method,
+    )
+    x = np.zeros((3, 2))
+    before, after = (fits.family_of(fit).predict(fit, x).columns for fit in (constant, again))
+    for title in before:
+        np.testing.assert_array_equal(before[title], after[title])
+
+
+def test_a_family_has_a_diagnosis_and_a_summary(constant: fits.AnyFit) -> None:
+    found = diagnose(constant, np.array([[0.5, 0.5], [9.0, 0.5]]))
+    assert found["coverage"].verdict == "ok"
+    assert found["sharpness"].verdict == "warning"  # a constant prediction is uninformative
+    assert found.extrapolates is not None
+    assert found.extrapolates.tolist() == [False, True]
+    assert "outside the training range of depth" in str(found["extrapolation"].sentence)
+    new = diagnose(constant, np.full((40, 2), 0.5), np.linspace(8.0, 9.0, 40))
+    assert "held-out" in str(new["coverage"].sentence)
+    assert new["coverage"].verdict == "warning"
+    assert "Constant" in str(fits.family_of(constant).summary(constant))
+    with pytest.raises(CovaryError, match="constant: this family of models has no export"):
+        export_model(constant, "p.py")
+
+
+def test_a_family_has_a_report(constant: fits.AnyFit, tmp_path: Path) -> None:
+    text = write_report(constant, tmp_path / "r.html").read_text("utf-8")
+    assert re.findall(r'<section id="(\w+)"', text) == ["trust", "predictions", "calibration", "residuals", "data", "again"]
+    assert "A Constant learned yield from depth and age in 60 rows" in text.replace("\u00a0", " ")
+    assert "Gaussian" not in re.sub(r"<style>.*?</style>", "", text, flags=re.DOTALL)
+
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Run the command in a folder with tables: ``data.csv`` of one number, ``two.csv`` of two, ``text.csv`` of names."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("covary.enable_cache", lambda directory=None: "nowhere")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"depth": rng.uniform(size=60), "yield": 3.0 + 0.5 * rng.normal(size=60)})
+    frame.to_csv("data.csv", index=False)
+    frame.assign(age=rng.normal(size=60)).to_csv("two.csv", index=False)
+    frame.assign(kind=rng.choice(["a", "b"], 60)).to_csv("text.csv", index=False)
+
+    def called(*arguments: str, code: int = 0) -> Result:
+        done = CliRunner().invoke(app, arguments, prog_name="covary")
+        assert done.exit_code == code, done.output
+        return done
+
+    return called
+
+
+def test_a_family_works_with_the_command(constant: fits.AnyFit, run: Call) -> None:
+    frame = pd.read_csv("data.csv")
+    assert "m.covary" in run("fit", "data.csv", "--target", "yield", "--family", "constant", "--out", "m.covary").output
+    assert "Constant" in run("info", "m.covary").output
+    run("predict", "m.covary", "data.csv", "--out", "p.csv")
+    found = pd.read_csv("p.csv")
+    np.testing.assert_allclose(found["mean"], frame["yield"].mean(), rtol=1e-5)
+    assert {"std", "lower", "upper"} <= set(found)
+    run("report", "m.covary", "--out", "r.html")
+    assert "A Constant learned yield from depth in 60 rows" in Path("r.html").read_text("utf-8").replace("\u00a0", " ")
+
+
+def test_a_family_with_two_targets(constant: fits.AnyFit, run: Call) -> None:
+    frame = pd.read_csv("two.csv")
+    run("fit", "two.csv", "--target", "yield,age", "--family", "constant", "--out", "m.covary")
+    assert files.read_fit("m.covary").target == ("yield", "age")
+    said = run("predict", "m.covary", "two.csv", "--out", "p.csv").stderr
+    assert "yield: R²" in said
+    assert "age: R²" in said
+    assert list(pd.read_csv("p.csv")) == [
+        f"{name}_{part}" for name in ("yield", "age") for part in ("mean", "std", "lower", "upper")
+    ]
+    np.testing.assert_allclose(pd.read_csv("p.csv")["age_mean"], frame["age"].mean(), rtol=1e-5)
+    run("report", "m.covary", "--out", "r.html", "--data", "two.csv")
+
+
+def test_a_family_of_an_installed_package_is_found_when_a_file_is_read(
+    constant: fits.AnyFit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write_fit(constant, tmp_path / "m.covary")
+    fits.FAMILIES.pop("constant")
+    with pytest.raises(files.BadFile, match="cannot read"):
+        files.read_fit(tmp_path / "m.covary")
+    point = EntryPoint("constant", "contracts.constant", "covary.families")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == point.group else [])
+    assert files.read_fit(tmp_path / "m.covary").family == "constant"
+
+
+def test_a_family_of_numbers_raises_for_classes_and_unsupported_columns(constant: fits.AnyFit, run: Call) -> None:
+    said = run("fit", "text.csv", "--target", "kind", "--family", "constant", code=3).stderr
+    assert "column 'kind' of 'text.csv' contains text" in said
+    said = run("fit", "two.csv", "-t", "yield", "--family", "constant", "--weight-column", "depth", code=2).stderr
+    assert "--weight-column cannot be combined with the family 'constant'" in said
+
+
+class Bare(fits.AbstractFamily[None]):
+    """A family without the optional parts: error bars, predictions of training rows, quantiles, export."""
+
+    name, title = "bare", "Bare"
+
+    def predict(self, fit: fits.AnyFit, x: np.ndarray, **_: object) -> fits.Answer:
+        return fits.Answer({"place": x[:, 0]})
+
+    def titles(self, fit: fits.AnyFit, *, latent: bool = False) -> list[str]:
+        return ["place"]
+
+    def encode(self, fit: fits.AnyFit, *, factor: bool | None = None) -> fits.Stored:
+        return fits.Stored({}, {})
+
+    def decode(self, stored: fits.Stored, fit: fits.AnyFit) -> None:
+        return None
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> fits.AnyFit:
+    monkeypatch.setitem(fits.FAMILIES, "bare", fits.Registration("contracts.bare"))
+    monkeypatch.setitem(sys.modules, "contracts.bare", SimpleNamespace(FAMILY=Bare()))  # type: ignore[arg-type]
+    return fits.Fit("bare", None, Columns.of_numbers(1, ["depth"]), ("yield",))
+
+
+def test_a_family_may_predict_its_own_columns(bare: fits.AnyFit, run: Call) -> None:
+    files.write_fit(bare, "m.covary")
+    run("predict", "m.covary", "data.csv", "--out", "p.csv")  # the table has the target, but there is no mean to score
+    assert list(pd.read_csv("p.csv")) == ["place"]
+
+
+def test_a_family_without_leave_one_out_predictions(bare: fits.AnyFit, run: Call) -> None:
+    files.write_fit(bare, "m.covary")
+    assert "no leave-one-out predictions" in str(diagnose(bare)["errors"].sentence)
+    assert "no error bars" in str(diagnose(bare, np.zeros((3, 1)), np.zeros(3))["errors"].sentence)
+    run("report", "m.covary", "--out", "r.html", "--data", "data.csv")
+    assert "Bare" in run("info", "m.covary").output
+
+
+def test_predictions_may_be_validated_in_another_way(
+    constant: fits.AnyFit, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = fits.family_of(constant)
+    monkeypatch.setattr(
+        found, "judged", lambda fit, x=None, y=None: replace(type(found).judged(found, fit, x, y), kind="ten folds")
+    )
+    assert "(ten folds)" in str(diagnose(constant)["coverage"].sentence)
+    assert "predicted (ten folds)" in write_report(constant, tmp_path / "r.html").read_text("utf-8")
