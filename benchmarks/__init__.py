@@ -1,5 +1,5 @@
-"""Benchmarks: covary against LAPACK, against itself and against its peers, all measured in the same run.
+"""Benchmarks that compare covary with LAPACK, with itself and with other libraries in the same run.
 
-``python -m benchmarks.run`` runs every script and prints its tables; each script has one function, ``run(smoke)``, that
+``python -m benchmarks.run`` runs every script and prints its tables. Each script has one function, ``run(smoke)``, that
 returns a :class:`benchmarks.report.Report`.
 """

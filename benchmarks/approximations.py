@@ -1,7 +1,7 @@
-"""The book's comparison of approximations: ``python -m benchmarks.approximations --out docs/benchmarks``.
+"""The comparison of approximations in the book: ``python -m benchmarks.approximations --out docs/benchmarks``.
 
-Rasmussen & Williams (2006), section 8.3.7: hyperparameters are learned once, from a subset; every method is then conditioned
-on all training rows with m support points, and tested. Time is conditioning and predicting, learning is the same for all.
+Rasmussen & Williams (2006), section 8.3.7: hyperparameters are learned once, from a subset. Every method is then conditioned
+on all training rows with m support points, and tested. The time of learning, which is the same for all, is not included.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ TITLES = {
     "svgp": "SVGP",
     "vecchia": "Vecchia",
 }
-TEXT = """The comparison of Rasmussen & Williams (2006), section 8.3.7, on kin40k (10,000 rows to learn from, 30,000 to be
-tested on) and pol (10,000 and 5,000), with the original splits. The kernel and its hyperparameters are learned once, by the
-evidence of 2,000 random rows; every method is then conditioned on all rows with m support points: a subset of m rows, m
-inducing inputs at the centres of k-means, or m/10 neighbours. SMSE is the mean squared error over the variance of the targets,
-MSLL the mean log loss less that of a Gaussian with the training targets' moments. SVGP's posterior over given inducing inputs
-is under Gaussian noise VFE's: the two must agree. Seconds are conditioning and predicting."""
+TEXT = """\
+The comparison of Rasmussen & Williams (2006), section 8.3.7, on kin40k (10,000 training rows, 30,000 test rows) and pol
+(10,000 and 5,000), with the original splits. The kernel and its hyperparameters are learned once, by maximising the evidence
+of 2,000 random rows. Each method is then conditioned on all rows with m support points: a subset of m rows, m inducing inputs
+at the centres of k-means, or m/10 neighbours. SMSE is the mean squared error divided by the variance of the targets. MSLL is
+the mean log loss minus that of a Gaussian with the mean and variance of the training targets. With fixed inducing inputs and
+Gaussian noise, the posteriors of SVGP and VFE are equal, so their results must agree. Seconds are the time to condition and
+predict."""
 
 
 def scores(y: np.ndarray, mean: np.ndarray, variance: np.ndarray, train: np.ndarray) -> tuple[float, float]:
@@ -50,7 +52,7 @@ def scores(y: np.ndarray, mean: np.ndarray, variance: np.ndarray, train: np.ndar
 
 
 def handled(name: str, size: int) -> tuple[Any, Any]:
-    """The gram and the inference of a method."""
+    """Return the gram and the inference of a method."""
     from covary.gram import LowRank, Subset, Vecchia
     from covary.inference import SVGP, Exact
 
@@ -64,7 +66,7 @@ def handled(name: str, size: int) -> tuple[Any, Any]:
 
 
 def one_table(name: str, data_folder: Path, sizes: tuple[int, ...], smoke: bool) -> tuple[list[list[str]], dict[str, Any], str]:
-    """Every method at every size on one table."""
+    """Evaluate every method at every size on one table."""
     import covary.kernels as kernels
     from covary import GP, Data, Model, condition, learn
     from covary.likelihoods import Gaussian
@@ -107,12 +109,12 @@ def one_table(name: str, data_folder: Path, sizes: tuple[int, ...], smoke: bool)
             say(f"{name} {method} {size}: SMSE {smse:.4f}, MSLL {msll:.3f}, {seconds:.1f} s")
     noise = float(fit.likelihood.variance)
     others = ", ".join(f"{kernel} {found.value:.1f}" for kernel, found in fits.items())
-    learned = f"Learned from {len(some):,} rows in {took:.1f} s; log evidences {others}: {chosen} is taken"
-    return rows, curves, f"{learned}, with a noise variance of {noise:.2g} of the targets'."
+    learned = f"Learned from {len(some):,} rows in {took:.1f} s; log evidences {others}; {chosen} is used"
+    return rows, curves, f"{learned}, with a noise variance of {noise:.2g} of the variance of the targets."
 
 
 def picture(path: Path, found: dict[str, dict[Any, Any]], sizes: tuple[int, ...]) -> None:
-    """SMSE and MSLL against the size of the support, a column for each table."""
+    """Plot SMSE and MSLL against the number of support points, one column per table."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -133,13 +135,19 @@ def picture(path: Path, found: dict[str, dict[Any, Any]], sizes: tuple[int, ...]
                 ax.yaxis.set_major_formatter("{x:g}")
                 ax.yaxis.set_minor_formatter(lambda v, _: f"{v:g}" if f"{v:e}"[0] in "25" else "")
                 ax.set_title(name)
-            else:  # far from its basis functions a subset of regressors is sure of everything, and off the chart
+            else:  # far from its basis functions a subset of regressors is overconfident, and outside the axes
                 shown = [curves[m, s][1] for m in METHODS if m != "sor" for s in sizes]
                 room = 0.08 * (max(shown) - min(shown))
                 ax.set_ylim(min(shown) - room, max(shown) + 3 * room)
                 if curves["sor", sizes[0]][1] > max(shown) + 3 * room:
                     ax.text(
-                        0.98, 0.97, "subset of regressors: off the chart", ha="right", va="top", size=8, transform=ax.transAxes
+                        0.98,
+                        0.97,
+                        "subset of regressors: outside the axes",
+                        ha="right",
+                        va="top",
+                        size=8,
+                        transform=ax.transAxes,
                     )
             ax.set_ylabel(label)
             ax.grid(alpha=0.3)
@@ -153,13 +161,13 @@ def picture(path: Path, found: dict[str, dict[Any, Any]], sizes: tuple[int, ...]
 
 
 def run(smoke: bool = False, data_folder: Path | None = None, found: dict[str, Any] | None = None) -> Report:
-    """Every table that is there; ``found`` is given its numbers."""
+    """Run every available table; the numbers are added to ``found``."""
     data_folder, found = folder(data_folder), {} if found is None else found
     tables, bars = [], []
     sizes = (16, 32) if smoke else SIZES
     for name, limit in TABLES.items():
         if not (data_folder / "gp_splits" / f"{name}.npz").exists():
-            say(f"{name} is not in {data_folder}: left out")
+            say(f"{name} is not in {data_folder} and is omitted")
             continue
         rows, curves, note = one_table(name, data_folder, sizes, smoke)
         found[name] = curves
@@ -167,17 +175,17 @@ def run(smoke: bool = False, data_folder: Path | None = None, found: dict[str, A
         tables.append(Table(name, columns, rows, [note]))
         if limit is not None and not smoke:
             best = min(curves[m, s][0] for m in ("sor", "dtc", "fitc", "vfe", "svgp") for s in sizes)
-            bars.append(Bar(f"{name}: SMSE of the best inducing method", best, limit, unit=""))
+            bars.append(Bar(f"{name}: SMSE of the best inducing-point method", best, limit, unit=""))
             bars.append(Bar(f"{name}: SMSE of Vecchia, k = 200", curves["vecchia", 2048][0], 0.022, unit=""))
     return Report("Approximations for many rows", TEXT, tables, bars)
 
 
 def main() -> int:
-    """Measure, and write the page with its picture."""
+    """Measure and write the page with its picture."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.approximations", description=__doc__)
-    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
-    parser.add_argument("--data", type=Path, help="where the tables are; COVARY_DATA by default")
-    parser.add_argument("--smoke", action="store_true", help="a few rows only; nothing is written")
+    parser.add_argument("--out", type=Path, help="folder to write the page to; if omitted, the page is only printed")
+    parser.add_argument("--data", type=Path, help="folder of the tables (default: COVARY_DATA)")
+    parser.add_argument("--smoke", action="store_true", help="use a few rows only, and write nothing")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The experiments of ``benchmarks.classes``: which table, which methods, how they are scored and what was promised."""
+"""The experiments of ``benchmarks.classes``: their tables, methods, scores and targets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.tables import Record
 ByMethod = Mapping[str, Sequence[Record]]
 Judged = list[tuple[str, Bar]]
 SE = "1.0 * SquaredExponential()"
-SE_FAR = "1.0 * SquaredExponential(lengthscale=10.0)"  # at 1 all images are as good as uncorrelated, and the evidence is level
+SE_FAR = "1.0 * SquaredExponential(lengthscale=10.0)"  # at 1 all images are practically uncorrelated, and the evidence is flat
 LAPLACE, EP = "Laplace, probit", "EP, probit"
 NOISES = ("gaussian", "student_t", "laplace", "heteroscedastic")
 
@@ -63,7 +63,7 @@ def _timed(method: Any, split: Split) -> tuple[Any, float]:
 
 
 def class_scores(method: Any, split: Split) -> Record:
-    """Errors, mean log probability, information, evidence where there is one, and seconds."""
+    """Return errors, mean log probability, information, evidence if there is one, and seconds."""
     from covary import metrics
 
     model, fit = _timed(method, split)
@@ -85,7 +85,7 @@ def class_scores(method: Any, split: Split) -> Record:
 
 
 def number_scores(method: Any, split: Split) -> Record:
-    """Minus the mean log density, the error, and how often the 95 % intervals hold the observation."""
+    """Return the NLPD, the RMSE, and the fraction of observations inside the 95 % intervals."""
     model, fit = _timed(method, split)
     began = time.perf_counter()
     seen = model.posterior_.predict(split.X_new).y
@@ -103,7 +103,7 @@ def number_scores(method: Any, split: Split) -> Record:
     }
 
 
-# promises -----------------------------------------------------------------------------------------------------------
+# criteria -----------------------------------------------------------------------------------------------------------
 
 
 def _total(records: Sequence[Record]) -> float:
@@ -111,7 +111,7 @@ def _total(records: Sequence[Record]) -> float:
 
 
 def at_most(method: str, what: str, limit: float, *, percent: bool = True) -> Callable[[ByMethod], Judged]:
-    """One method's errors, in per cent of all test rows or counted."""
+    """Limit the errors of one method, in per cent of all test rows or as a number."""
 
     def judge(by: ByMethod) -> Judged:
         records = by[method]
@@ -122,11 +122,11 @@ def at_most(method: str, what: str, limit: float, *, percent: bool = True) -> Ca
 
 
 def crab_bars(what: str) -> Callable[[ByMethod], Judged]:
-    """The median, mean and largest number of errors over the splits."""
+    """Limit the median, mean and maximum number of errors over the splits."""
 
     def judge(by: ByMethod) -> Judged:
         counts = [r["errors"] for r in by["default"]]
-        found = (("median", np.median, 4), ("mean", np.mean, 5.5), ("most", max, 12))
+        found = (("median", np.median, 4), ("mean", np.mean, 5.5), ("maximum", max, 12))
         return [
             ("default", Bar(f"{what}, {name} of {len(counts)} splits", float(f(counts)), m, "errors")) for name, f, m in found
         ]
@@ -135,16 +135,16 @@ def crab_bars(what: str) -> Callable[[ByMethod], Judged]:
 
 
 def more_bits(by: ByMethod) -> Judged:
-    """EP's information less Laplace's, on the half where EP gains least."""
+    """Require that EP has more information than Laplace's method, on the split with the smallest gain."""
     other = {r["split"]: r["bits"] for r in by[LAPLACE]}
     gains = [r["bits"] - other[r["split"]] for r in by[EP] if r["split"] in other]
-    return [(EP, Bar("USPS 3 and 5, information of EP less Laplace's, the worst half", min(gains), 0.0, "bits", least=True))]
+    return [(EP, Bar("USPS 3 and 5: information of EP minus Laplace, worst split", min(gains), 0.0, "bits", least=True))]
 
 
 def robust(by: ByMethod) -> Judged:
-    """Student's t against Gaussian noise."""
+    """Require that Student-t noise predicts better than Gaussian noise."""
     gain = float(np.mean([r["nlpd"] for r in by["gaussian"]]) - np.mean([r["nlpd"] for r in by["student_t"]]))
-    return [("student_t", Bar("Neal's outliers, NLPD of Gaussian less Student's t noise", gain, 0.0, "nats", least=True))]
+    return [("student_t", Bar("Neal's outliers: NLPD of Gaussian minus Student-t noise", gain, 0.0, "nats", least=True))]
 
 
 # experiments --------------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def robust(by: ByMethod) -> Judged:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table with its splits, the methods, how they are scored, what was promised, and remarks."""
+    """A table with its splits, the methods, their scores, the targets, and notes."""
 
     title: str
     splits: Callable[[Path], list[Split]]
@@ -162,10 +162,10 @@ class Experiment:
     judge: Callable[[ByMethod], Judged] | None = None
     notes: Sequence[str] = ()
     image: str = ""
-    each: bool = False  # whether every split is shown too
+    each: bool = False  # whether to show every split too
 
     def missing(self, path: Path) -> list[str]:
-        """Its files that are not there."""
+        """Return the files of the experiment that are missing."""
         return [name for name in self.files if not (path / name).exists()]
 
 
@@ -180,7 +180,7 @@ def _csv(*names: str) -> tuple[str, ...]:
 
 EXPERIMENTS: dict[str, Experiment] = {
     "pima": Experiment(
-        "Diabetes of Pima women: 7 inputs, 200 rows to learn from, 332 tested",
+        "Diabetes of Pima women: 7 inputs, 200 training rows, 332 test rows",
         tables.pima,
         {
             "Laplace, logit (default)": _covary,
@@ -193,57 +193,57 @@ EXPERIMENTS: dict[str, Experiment] = {
             judged
             for method in ("Laplace, logit (default)", LAPLACE, EP)
             if method in by
-            for judged in at_most(method, f"Pima, errors of 332, {method}", 68, percent=False)(by)
+            for judged in at_most(method, f"Pima: errors in 332 test rows, {method}", 68, percent=False)(by)
         ],
         notes=(
-            "scikit-learn: `ConstantKernel * RBF` with one length-scale per column, on standardised inputs; its evidence is "
-            "that of another kernel without priors.",
+            "scikit-learn: `ConstantKernel * RBF` with one length-scale per column, on standardised inputs; its log evidence "
+            "refers to a different kernel, without priors.",
         ),
     ),
     "crabs": Experiment(
-        "The sex of crabs: 5 measurements, 80 rows to learn from, 120 tested, 20 random splits",
+        "The sex of crabs: 5 measurements, 80 training rows, 120 test rows, 20 random splits",
         tables.crabs,
         DEFAULT,
         _csv("classification/crabs"),
-        judge=crab_bars("crabs, errors of 120"),
+        judge=crab_bars("crabs: errors in 120 test rows"),
     ),
     "crabs_colour": Experiment(
-        "The same with the species as a sixth input",
+        "Crabs with the species as a sixth input",
         partial(tables.crabs, colour=True),
         DEFAULT,
         _csv("classification/crabs"),
-        judge=crab_bars("crabs with their colour, errors of 120"),
+        judge=crab_bars("crabs with the species: errors in 120 test rows"),
     ),
     "glass": Experiment(
         "Forensic glass: 9 inputs, 6 classes, 214 rows, Ripley's ten folds",
         tables.glass,
         {**DEFAULT, "one kernel for all classes": partial(_covary, class_kernels="shared")},
         _csv("classification/fgl"),
-        judge=at_most("default", "forensic glass, errors in ten folds", 27.0),
+        judge=at_most("default", "forensic glass: error rate, ten folds", 27.0),
     ),
     "synth": Experiment(
-        "Ripley's synthetic classes: 2 inputs, 250 rows to learn from, 1000 tested",
+        "Ripley's synthetic classes: 2 inputs, 250 training rows, 1000 test rows",
         tables.synth,
         DEFAULT,
         _csv("classification/synth_tr", "classification/synth_te"),
-        judge=at_most("default", "Ripley's synthetic classes, errors of 1000", 9.5),
+        judge=at_most("default", "Ripley's synthetic classes: error rate, 1000 test rows", 9.5),
         notes=("The Bayes error is about 8 % (Ripley 1996).",),
     ),
     "neal": Experiment(
-        "Neal's three classes as fbm has them now: 4 inputs, 400 rows to learn from, 1000 tested",
+        "Neal's three classes, current data of fbm: 4 inputs, 400 training rows, 1000 test rows",
         tables.neal,
         {**DEFAULT, "the Bayes rule": BayesRule},
         (NETGP,),
     ),
     "neal_original": Experiment(
-        "Neal's three classes as published: 4 inputs, 400 rows to learn from, 600 tested",
+        "Neal's three classes, published data: 4 inputs, 400 training rows, 600 test rows",
         lambda path: tables.three_classes(np.loadtxt(path)),
         {**DEFAULT, "the Bayes rule": BayesRule},
-        judge=at_most("default", "Neal's three classes as published, errors of 600", 16.0),
-        notes=("The file, from before fbm's newer one, is given by `--neal-original`.",),
+        judge=at_most("default", "Neal's three classes, published data: error rate, 600 test rows", 16.0),
+        notes=("This is the file that preceded fbm's current one; its path is given by `--neal-original`.",),
     ),
     "usps35": Experiment(
-        "USPS threes against fives: 256 pixels, 767 rows to learn from, 773 tested, three random halves",
+        "USPS threes against fives: 256 pixels, 767 training rows, 773 test rows, three random halves",
         tables.threes_and_fives,
         {
             LAPLACE: partial(_covary, kernel=SE_FAR, link="probit", priors=None),
@@ -253,33 +253,33 @@ EXPERIMENTS: dict[str, Experiment] = {
         judge=more_bits,
         notes=(
             f"`{SE_FAR}` without priors, as in Rasmussen & Williams (2006), section 3.7.3. The search starts at length-scale "
-            "10: at 1 all images are as good as uncorrelated, and the evidence is level there.",
+            "10: at 1 all images are practically uncorrelated and the evidence is flat.",
         ),
         each=True,
     ),
     "usps10": Experiment(
-        "USPS digits: 256 pixels, 10 classes, 1000 of the 7291 rows to learn from, 2007 tested",
+        "USPS digits: 256 pixels, 10 classes, 1000 of the 7291 training rows, 2007 test rows",
         tables.ten_digits,
         {
             "softmax, one kernel": partial(_covary, kernel=SE, class_kernels="shared"),
-            "EP, one against the rest": partial(_covary, kernel=SE, inference="ep", link="probit", multi_class="one_vs_rest"),
+            "EP, one-vs-rest": partial(_covary, kernel=SE, inference="ep", link="probit", multi_class="one_vs_rest"),
             "default kernel, at most ten minutes": partial(_covary, max_time=600.0),
             "scikit-learn SVC": _vectors,
         },
         USPS,
-        judge=at_most("softmax, one kernel", "USPS digits from 1000 rows, errors of 2007", 7.0),
+        judge=at_most("softmax, one kernel", "USPS digits, 1000 training rows: error rate, 2007 test rows", 7.0),
         notes=(
-            f"`{SE}` with the default priors, for every class its own in one against the rest; the default kernel has a "
-            "length-scale for every pixel.",
-            "SVC with C = 10 and γ = 0.01, the best of a few tried on these test rows, says what can be had from 1000 images.",
+            f"`{SE}` with the default priors, one per class in one-vs-rest; the default kernel has one length-scale per pixel.",
+            "SVC with C = 10 and γ = 0.01, the best of a few settings on these test rows, shows what is possible with 1000 "
+            "images.",
         ),
     ),
     "usps10_mixed": Experiment(
-        "The same with all 9298 images mixed before",
+        "USPS digits with all 9298 images shuffled",
         partial(tables.ten_digits, shuffled=True),
         {"softmax, one kernel": partial(_covary, kernel=SE, class_kernels="shared"), "scikit-learn SVC": _vectors},
         USPS,
-        notes=("The test images of USPS are harder than those to learn from; mixed, they are alike.",),
+        notes=("The test images of USPS are harder than the training images; after mixing, both are equally hard.",),
     ),
     "mcycle": Experiment(
         "Motorcycle crash: acceleration over time, 133 rows, five random folds",
@@ -289,7 +289,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         number_scores,
     ),
     "outliers": Experiment(
-        "Neal's regression with outliers: 1 input, 100 rows to learn from, 1000 tested",
+        "Neal's regression with outliers: 1 input, 100 training rows, 1000 test rows",
         tables.outliers,
         {noise: partial(_regressor, likelihood=noise) for noise in NOISES},
         (NETGP,),
@@ -302,14 +302,14 @@ EXPERIMENTS: dict[str, Experiment] = {
         {kind: partial(_regressor, likelihood=kind) for kind in ("poisson", "negative_binomial")},
         _csv("timeseries/coal_disasters"),
         number_scores,
-        notes=("Figures of the same years that were learned from; nothing is judged here.",),
+        notes=("Figures are in-sample, and there is no target.",),
         image="coal.png",
     ),
 }
 
 
 def small() -> dict[str, Experiment]:
-    """Made-up tables of a few rows and every method of covary's, for trying things without the files."""
+    """Synthetic tables of a few rows with every method of covary, to try the script without the files."""
     rng = np.random.default_rng(0)
     drawn = tables.simulated(90, 0)
     two = Split(drawn[:60, :2], drawn[:60, 4] == 0, drawn[60:, :2], drawn[60:, 4] == 0)
@@ -320,7 +320,7 @@ def small() -> dict[str, Experiment]:
     counts = rng.poisson(np.exp(1 + np.sin(x[:, 0]))).astype(np.float64)
     pima, coal = EXPERIMENTS["pima"], EXPERIMENTS["coal"]
     binary = {name: method for name, method in pima.methods.items() if name != "scikit-learn"}
-    several = {**EXPERIMENTS["glass"].methods, "one against the rest": partial(_covary, multi_class="one_vs_rest")}
+    several = {**EXPERIMENTS["glass"].methods, "one-vs-rest": partial(_covary, multi_class="one_vs_rest")}
     return {
         "two": Experiment("Two classes, 60 rows", lambda _: [two], binary),
         "three": Experiment("Three classes, 60 rows", lambda _: [three], {**several, "the Bayes rule": BayesRule}),

@@ -1,6 +1,6 @@
 """The tables of ``benchmarks.classes`` with their splits, and Neal's generator of three classes with its Bayes rule.
 
-They are looked for in the folder named by ``COVARY_DATA``, by default ``data`` in the repository, as gzipped CSV with a header
+The files are read from the folder given by ``COVARY_DATA``, by default ``data`` in the repository, as gzipped CSV with a header
 or as NumPy archives:
 
 - ``classification/``: ``pima_tr``, ``pima_te``, ``crabs``, ``fgl``, ``synth_tr``, ``synth_te`` from the R package MASS, the
@@ -21,13 +21,13 @@ import numpy as np
 from benchmarks.measure import ROOT
 
 MEASURED = ["FL", "RW", "CL", "CW", "BD"]  # of a crab
-THREES, FIVES = 406, 361  # to learn from, as in Rasmussen & Williams (2006), section 3.7.3
+THREES, FIVES = 406, 361  # training rows, as in Rasmussen & Williams (2006), section 3.7.3
 NOISE = 0.1  # on Neal's inputs
 
 
 @dataclass(frozen=True)
 class Split:
-    """Rows to learn from and rows to be tested on."""
+    """Training and test rows of a split."""
 
     X: np.ndarray
     y: np.ndarray
@@ -36,19 +36,19 @@ class Split:
 
 
 def folder(given: Path | None = None) -> Path:
-    """Where the tables are: as given, or ``COVARY_DATA``, or ``data``."""
+    """Return the folder of the tables: as given, or ``COVARY_DATA``, or ``data``."""
     return given or Path(os.environ.get("COVARY_DATA") or ROOT / "data")
 
 
 def frame(path: Path, name: str) -> Any:
-    """One CSV table."""
+    """Read one CSV table."""
     import pandas as pd
 
     return pd.read_csv(path / f"{name}.csv.gz")
 
 
 def parted(X: np.ndarray, y: np.ndarray, tests: list[np.ndarray]) -> list[Split]:
-    """One split for each set of rows that is tested on; the others are learned from."""
+    """Return one split per set of test rows; the remaining rows are training rows."""
     out = []
     for test in tests:
         tested = np.zeros(len(y), bool)
@@ -58,7 +58,7 @@ def parted(X: np.ndarray, y: np.ndarray, tests: list[np.ndarray]) -> list[Split]
 
 
 def others(rows: int, chosen: np.ndarray) -> np.ndarray:
-    """The rows that were not chosen."""
+    """Return the rows that were not chosen."""
     return np.setdiff1d(np.arange(rows), chosen)
 
 
@@ -70,7 +70,7 @@ def pima(path: Path) -> list[Split]:
 
 
 def crabs(path: Path, colour: bool = False, splits: int = 20) -> list[Split]:
-    """The sex of crabs: 20 of every species and sex at random to learn from, 120 to be tested on; seeds 0, 1, ..."""
+    """The sex of crabs: 20 random rows of every species and sex for training, 120 for testing; seeds 0, 1, ..."""
     held = frame(path, "classification/crabs")
     X, y = held[MEASURED].to_numpy(np.float64), held["sex"].to_numpy(str)
     group = (held["sp"] + held["sex"]).to_numpy(str)
@@ -100,7 +100,7 @@ def synth(path: Path) -> list[Split]:
 
 
 def digits(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
-    """The USPS images, first those to learn from, and how many these are."""
+    """Return the USPS images, training images first, and the number of training images."""
     with np.load(path / "classification/usps.npz", allow_pickle=False) as held:
         X = np.concatenate([held["X_train_milli"], held["X_test_milli"]]) / 1000.0
         y = np.concatenate([held["y_train"], held["y_test"]]).astype(int)
@@ -108,7 +108,7 @@ def digits(path: Path) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def threes_and_fives(path: Path, splits: int = 3) -> list[Split]:
-    """USPS threes against fives, all 1540 together, in halves at random; seeds 0, 1, ..."""
+    """USPS threes against fives, all 1540 together, in random halves; seeds 0, 1, ..."""
     X, y, _ = digits(path)
     X, y = X[(y == 3) | (y == 5)], y[(y == 3) | (y == 5)]
     tests = []
@@ -120,7 +120,7 @@ def threes_and_fives(path: Path, splits: int = 3) -> list[Split]:
 
 
 def ten_digits(path: Path, rows: int = 1000, shuffled: bool = False) -> list[Split]:
-    """So many of the 7291 training images at random, and the 2007 test images; ``shuffled``: all images mixed before."""
+    """``rows`` random training images of the 7291, and the 2007 test images; if ``shuffled``, all images are mixed before."""
     X, y, count = digits(path)
     rng = np.random.default_rng(0)
     if shuffled:
@@ -131,7 +131,7 @@ def ten_digits(path: Path, rows: int = 1000, shuffled: bool = False) -> list[Spl
 
 
 def mcycle(path: Path, folds: int = 5) -> list[Split]:
-    """A helmet's acceleration over time in a crash: folds at random."""
+    """Acceleration of a helmet over time in a crash: random folds."""
     held = frame(path, "regression/mcycle")
     X, y = held[["times"]].to_numpy(np.float64), held["accel"].to_numpy(np.float64)
     order = np.random.default_rng(0).permutation(len(y))
@@ -146,14 +146,14 @@ def outliers(path: Path) -> list[Split]:
 
 
 def coal_years(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Coal-mining disasters in Britain: the middle of every year, and their number in it."""
+    """Coal-mining disasters in Britain: the middle of every year, and the number of disasters in it."""
     dates = frame(path, "timeseries/coal_disasters")["date"].to_numpy(np.float64)
     years = np.arange(np.floor(dates.min()), np.floor(dates.max()) + 1)
     return years + 0.5, np.histogram(dates, np.append(years, years[-1] + 1))[0].astype(np.float64)
 
 
 def coal(path: Path) -> list[Split]:
-    """All years to learn from, and the same to look at."""
+    """All years are both training and test rows."""
     years, counts = coal_years(path)
     return [Split(years[:, None], counts, years[:, None], counts)]
 
@@ -162,32 +162,32 @@ def coal(path: Path) -> list[Split]:
 
 
 def three_classes(values: np.ndarray) -> list[Split]:
-    """Four inputs and a class: the first 400 rows to learn from."""
+    """Four inputs and a class: the first 400 rows are training rows."""
     X, y = values[:, :4], values[:, 4].astype(int)
     return [Split(X[:400], y[:400], X[400:], y[400:])]
 
 
 def neal(path: Path) -> list[Split]:
-    """The 1400 rows that radfordneal/fbm now has."""
+    """The 1400 rows that radfordneal/fbm currently contains."""
     with np.load(path / "regression/neal_netgp.npz", allow_pickle=False) as held:
         return three_classes(held["cdata"])
 
 
 def regions(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The class of a point by its first two inputs, before noise (Neal 1997)."""
+    """Return the class of a point given its first two inputs before noise (Neal 1997)."""
     inside = (a - 0.4) ** 2 + (b - 0.5) ** 2 < 0.35**2
     return np.where(inside, 0, np.where(0.8 * a + 1.8 * b < 0.6, 1, 2))
 
 
 def simulated(rows: int, seed: int) -> np.ndarray:
-    """Rows as Neal draws them: four inputs with noise, and the class."""
+    """Draw rows from Neal's generator: four inputs with noise, and the class."""
     rng = np.random.default_rng(seed)
     x = rng.uniform(size=(rows, 4))
     return np.column_stack([x + NOISE * rng.standard_normal(x.shape), regions(x[:, 0], x[:, 1])])
 
 
 class BayesRule:
-    """What one could say at best, knowing how the classes were drawn: the noise integrated over on a grid of the square."""
+    """The Bayes rule: the class probabilities given the generator, with the noise integrated over a grid of the square."""
 
     classes_ = np.arange(3)
 
@@ -197,22 +197,22 @@ class BayesRule:
         self.areas = np.stack([shown == c for c in range(3)]).astype(np.float64)
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> BayesRule:
-        """There is nothing to learn."""
+        """Do nothing, because the rule has no parameters."""
         return self
 
     def _reach(self, z: np.ndarray) -> np.ndarray:
-        """The density of an input seen with noise, by where it was before: (z, nodes)."""
+        """Return the density of an input observed with noise, given its position before: (z, nodes)."""
         density = np.exp(-0.5 * ((z[:, None] - self.nodes) / NOISE) ** 2) / (NOISE * np.sqrt(2 * np.pi))
         return density / len(self.nodes)
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        """The probability of each class at inputs with noise."""
+        """Return the probability of each class at inputs with noise."""
         a, b = self._reach(X[:, 0]), self._reach(X[:, 1])
         joint = np.stack([((a @ area) * b).sum(1) for area in self.areas], axis=1)
         return joint / joint.sum(1, keepdims=True)
 
     def error(self) -> float:
-        """The share of new cases that it gets wrong."""
+        """Return the fraction of new cases that the rule misclassifies."""
         z, step = np.linspace(-6 * NOISE, 1 + 6 * NOISE, 801, retstep=True)
         reach = self._reach(z)
         return float(1 - np.max([reach @ area @ reach.T for area in self.areas], axis=0).sum() * step**2)

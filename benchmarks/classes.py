@@ -1,7 +1,8 @@
 """Classes, outliers and counts on real tables: ``python -m benchmarks.classes --out docs/benchmarks [--only NAME,...]``.
 
-Every result is added at once to ``classes.jsonl`` in the ``--out`` folder, so that a run that was interrupted goes on where
-it stopped; the page ``classes.md`` is written from that file at the end. ``--redo`` forgets the chosen experiments first.
+Every result is added at once to ``classes.jsonl`` in the ``--out`` folder, so that an interrupted run resumes where it
+stopped. The page ``classes.md`` is written from that file at the end. ``--redo`` deletes the results of the chosen experiments
+first.
 """
 
 from __future__ import annotations
@@ -24,27 +25,27 @@ from benchmarks.report import Bar, Report, Table, figure, machine, write
 from benchmarks.tables import Key, Record, append, forget, read, source
 
 RESULTS = "classes.jsonl"
-TEXT = """Published tables, and what was promised on them. Every fit is the front door's, `covary.GPClassifier` or
-`covary.GPRegressor`, with its defaults but for `random_state=0` and what the name of the row says. Log probability is the
-mean over the test rows, in nats, and information its gain over the class frequencies, in bits (Rasmussen & Williams 2006,
-eq. 3.76); NLPD is minus the mean log density of the test observations. Seconds are those of one fit, the mean over the
-splits, with what is compiled in the first. Where the tables come from, `benchmarks/class_tables.py` says; what was tried,
-`benchmarks/class_methods.py`."""
+TEXT = """Published data sets, with targets for the test errors. Every fit uses an estimator, `covary.GPClassifier` or
+`covary.GPRegressor`, with its defaults except for `random_state=0` and the settings given in the row. Log probability is the
+mean over the test rows, in nats. Information is its gain over the class frequencies, in bits (Rasmussen & Williams 2006,
+eq. 3.76). NLPD is minus the mean log density of the test observations. Seconds are the mean time of one fit over the splits,
+including compilation in the first. `benchmarks/class_tables.py` describes the sources of the tables, and
+`benchmarks/class_methods.py` the methods."""
 
 
 @dataclass(frozen=True)
 class Drawn(Table):
-    """A table with a picture below."""
+    """A table with a picture below it."""
 
     image: str = ""
 
     def markdown(self) -> str:
-        """The table in Markdown, and its picture."""
+        """Return the table in Markdown, with its picture."""
         return super().markdown() + (f"\n![{self.title}]({self.image})\n" if self.image else "")
 
 
 def collect(path: Path, experiments: Mapping[str, Experiment], folder: Path, given: Mapping[str, Path]) -> None:
-    """Fit what is not in the file yet; experiments whose files are missing are left out with a word."""
+    """Run the fits that are not in the file yet; omit experiments with missing files, with a message."""
     path.parent.mkdir(parents=True, exist_ok=True)
     held, own = read(path)[0], source()
     others = Others()
@@ -53,7 +54,7 @@ def collect(path: Path, experiments: Mapping[str, Experiment], folder: Path, giv
         with others:
             for name, experiment in experiments.items():
                 if missing := experiment.missing(folder):
-                    say(f"{name} is left out: {', '.join(missing)} not found; name their folder with --data or COVARY_DATA.")
+                    say(f"{name} is omitted: {', '.join(missing)} not found; give their folder with --data or COVARY_DATA.")
                     continue
                 splits = experiment.splits(given.get(name, folder))
                 for k, split in enumerate(splits):
@@ -75,7 +76,7 @@ def collect(path: Path, experiments: Mapping[str, Experiment], folder: Path, giv
 
 
 def told(record: Record) -> str:
-    """One result in a line."""
+    """Summarise one result in a line."""
     if record["status"] != "ok":
         return record["reason"]
     shown = f"{record['errors']} errors of {record['test']}" if "errors" in record else f"NLPD {record['nlpd']:.3f}"
@@ -83,12 +84,12 @@ def told(record: Record) -> str:
 
 
 def mean(records: Sequence[Record], name: str, digits: int) -> str:
-    """The mean of a figure over the splits, where every split has it."""
+    """Return the mean of a figure over the splits, if every split has it."""
     return f"{np.mean([r[name] for r in records]):.{digits}f}" if all(name in r for r in records) else ""
 
 
 def class_row(records: Sequence[Record]) -> list[str]:
-    """Errors, per cent, log probability, bits."""
+    """Return errors, error rate, log probability and bits."""
     counts = [r["errors"] for r in records]
     rate = 100 * sum(counts) / sum(r["test"] for r in records)
     each = f"{sum(counts)}" if len(counts) == 1 else f"{sum(counts)} ({min(counts)} to {max(counts)})"
@@ -96,7 +97,7 @@ def class_row(records: Sequence[Record]) -> list[str]:
 
 
 def number_row(records: Sequence[Record]) -> list[str]:
-    """NLPD, RMSE and coverage."""
+    """Return NLPD, RMSE and coverage."""
     rows = np.array([r["test"] for r in records])
     nlpd, squared, inside = (np.array([r[f] ** p for r in records]) for f, p in (("nlpd", 1), ("rmse", 2), ("coverage", 1)))
     pooled = [float(np.average(v, weights=rows)) for v in (nlpd, squared, inside)]
@@ -104,7 +105,7 @@ def number_row(records: Sequence[Record]) -> list[str]:
 
 
 def row(name: str, records: Sequence[Record], bars: Sequence[Bar], numbers: bool) -> list[str]:
-    """One method's figures over these splits, with what was asked of it."""
+    """Return the figures of one method over these splits, with its targets."""
     held = [r for r in records if r["status"] == "ok"]
     failed = len(records) - len(held)
     count = str(len(held)) + (f", {failed} failed" if failed else "")
@@ -117,7 +118,7 @@ def row(name: str, records: Sequence[Record], bars: Sequence[Bar], numbers: bool
 
 
 def outcome(experiment: Experiment, by: Mapping[str, Sequence[Record]]) -> tuple[Table, list[Bar]]:
-    """One experiment's table and its bars."""
+    """Return the table and the criteria of one experiment."""
     good = {method: [r for r in records if r["status"] == "ok"] for method, records in by.items()}
     good = {method: records for method, records in good.items() if records}
     judged = []
@@ -125,7 +126,7 @@ def outcome(experiment: Experiment, by: Mapping[str, Sequence[Record]]) -> tuple
         try:
             judged = experiment.judge(good)
         except KeyError as error:
-            say(f"{experiment.title}: not judged, there is no result of {error}.")
+            say(f"{experiment.title}: criteria not evaluated, because there is no result of {error}.")
     numbers = experiment.scores is number_scores
     rows = []
     for method, records in by.items():
@@ -133,23 +134,25 @@ def outcome(experiment: Experiment, by: Mapping[str, Sequence[Record]]) -> tuple
         if experiment.each:
             rows += [row(f"– split {r['split']}", [r], [], numbers) for r in records]
     scored = ("NLPD", "RMSE", "inside 95 %") if numbers else ("errors", "%", "log prob.", "bits")
-    columns = ("method", "splits", *scored, "log evidence", "asked", "met", "fit, s", "predict, s")
+    columns = ("method", "splits", *scored, "log evidence", "target", "met", "fit, s", "predict, s")
     return Drawn(experiment.title, columns, rows, experiment.notes, experiment.image), [bar for _, bar in judged]
 
 
 def bayes_notes() -> list[str]:
-    """What could be had at best on Neal's classes."""
+    """Describe the best possible result on Neal's classes."""
     rule, drawn = real.BayesRule(), real.simulated(100_000, 0)
     met = 100 * float(np.mean(rule.predict_proba(drawn[:, :4]).argmax(1) != drawn[:, 4]))
     return [
-        f"The Bayes error of Neal's generator is {100 * rule.error():.1f} %, by integration over the noise of the inputs; the "
-        f"rule misses {met:.1f} % of 100,000 simulated cases. On the test rows here it does as the row says: the published "
-        "600 are easier than such a draw usually is (by three standard deviations), fbm's newer 1000 are not.",
+        f"The Bayes error of Neal's generator is {100 * rule.error():.1f} %, by integration over the noise of the inputs, and "
+        f"{met:.1f} % of 100,000 simulated cases are misclassified. The row shows the errors of the Bayes rule on the test "
+        "rows: "
+        "the 600 published rows are easier than a random draw (by three standard deviations), the 1000 current rows of fbm are "
+        "not.",
     ]
 
 
 def summary(latest: Mapping[Key, Record], experiments: Mapping[str, Experiment]) -> Report:
-    """The page: every experiment there are results of."""
+    """Return the page with every experiment that has results."""
     by: dict[str, dict[str, list[Record]]] = {}
     for (name, _, method), r in sorted(latest.items(), key=lambda item: item[0][1]):
         by.setdefault(name, {}).setdefault(method, []).append(r)
@@ -164,12 +167,12 @@ def summary(latest: Mapping[Key, Record], experiments: Mapping[str, Experiment])
         parts.append(table)
         bars += judged
     states = {r["source"] for r in latest.values()}
-    mixed = f"\nThe results come from {len(states)} states of covary's source: `--redo` makes them one."
+    mixed = f"\nThe results come from {len(states)} versions of the source; `--redo` computes them all with the current one."
     return Report("Classes, outliers and counts", TEXT + (mixed if len(states) > 1 else ""), parts, bars)
 
 
 def draw_coal(folder: Path, out: Path) -> None:
-    """Disasters by year, and the rate behind them with its 95 % band."""
+    """Plot disasters by year, and their estimated rate with its 95 % band."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -201,7 +204,7 @@ def draw_coal(folder: Path, out: Path) -> None:
 
 
 def run(smoke: bool = False) -> Report:
-    """covary alone on made-up tables; or, since a whole run needs the files, the page of the results there are."""
+    """Run covary alone on synthetic tables; or, because a whole run needs the files, write the page from existing results."""
     if not smoke:
         return summary(read(ROOT / "docs" / "benchmarks" / RESULTS)[0], EXPERIMENTS)
     with tempfile.TemporaryDirectory() as out:
@@ -214,15 +217,15 @@ def run(smoke: bool = False) -> Report:
 
 
 def main() -> int:
-    """Run what is missing, then write the page."""
+    """Run the missing fits, then write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.classes", description=__doc__)
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks", help=f"the folder of {RESULTS} and the page")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "benchmarks", help=f"folder of {RESULTS} and the page")
     parser.add_argument("--only", help=f"only these, separated by commas: {', '.join(EXPERIMENTS)}")
-    parser.add_argument("--data", type=Path, help="where the tables are (default: COVARY_DATA, or data)")
-    parser.add_argument("--neal-original", type=Path, help="Neal's own file of three classes: 1000 rows, 5 columns")
-    parser.add_argument("--redo", action="store_true", help="forget the results of these experiments first")
-    parser.add_argument("--report", action="store_true", help="only write the page from the results there are")
-    parser.add_argument("--smoke", action="store_true", help="covary alone on made-up tables; nothing is written")
+    parser.add_argument("--data", type=Path, help="folder of the tables (default: COVARY_DATA, or data)")
+    parser.add_argument("--neal-original", type=Path, help="Neal's original file of three classes: 1000 rows, 5 columns")
+    parser.add_argument("--redo", action="store_true", help="delete the results of these experiments first")
+    parser.add_argument("--report", action="store_true", help="only write the page from existing results")
+    parser.add_argument("--smoke", action="store_true", help="run covary alone on synthetic tables, and write nothing")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if options.smoke:
@@ -230,13 +233,13 @@ def main() -> int:
         return 0
     names = options.only.split(",") if options.only else list(EXPERIMENTS)
     if wrong := [name for name in names if name not in EXPERIMENTS]:
-        parser.error(f"--only {', '.join(wrong)}: not one of {', '.join(EXPERIMENTS)}")
+        parser.error(f"--only {', '.join(wrong)}: is not one of {', '.join(EXPERIMENTS)}")
     given = {}
     if options.neal_original and options.neal_original.exists():
         given["neal_original"] = options.neal_original
     elif "neal_original" in names:
         names.remove("neal_original")
-        say("neal_original is left out: name its file with --neal-original.")
+        say("neal_original is omitted: give its file with --neal-original.")
     results, folder = options.out / RESULTS, real.folder(options.data)
     if not options.report:
         chosen = {name: EXPERIMENTS[name] for name in names}
@@ -246,7 +249,7 @@ def main() -> int:
         try:
             collect(results, chosen, folder, given)
         except KeyboardInterrupt:
-            say(f"Interrupted: what is done is in {results}; the same command goes on from there.")
+            say(f"Interrupted. Finished results are in {results}; run the same command again to resume.")
             return 130
         if "coal" in names and not EXPERIMENTS["coal"].missing(folder):
             draw_coal(folder, options.out)

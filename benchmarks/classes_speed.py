@@ -1,4 +1,4 @@
-"""How long classification takes beside the peers: ``python -m benchmarks.classes_speed --out docs/benchmarks``."""
+"""Time of classification compared with other libraries: ``python -m benchmarks.classes_speed --out docs/benchmarks``."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ FASTER, EP_FASTER, BELOW = 8.0, 2.0, 0.05
 SETTLED = 0.01  # nats: GPy's rounds of EP and search end when the evidence gains less
 ROUNDS = 12
 LIMIT = 900.0  # seconds allowed to one fit of one peer
-TEXT = """The inputs are standard normal, the labels drawn from a smooth function of them by the logistic function
-(`benchmarks/classes_speed.py`); where it is said, they are the eight measured columns of the Pima table. Every library learns
-the same model, a variance times a squared exponential with one length-scale for all columns or one each, zero mean, no priors,
-from all ones, in a process of its own; import and data are not counted. covary cold is the first fit of a process, with
-everything that is compiled, warm the best of five more; a peer's seconds are the best of two fits where the first took less
-than a minute, else of one. Evidence is covary's approximation, Laplace's or EP's, at each library's final hyperparameters: one
-yardstick for all."""
+TEXT = """\
+The inputs are standard normal, and the labels are drawn from a smooth function of them by the logistic function
+(`benchmarks/classes_speed.py`); in the cases named Pima they are the eight measured columns of the Pima table. Every library
+learns the same model: a variance times a squared exponential with one length-scale for all columns or one per column, zero
+mean, no priors, starting from ones. Each runs in a separate process; import and data are not counted. *covary, cold* is the
+first fit of a process, including compilation, and *covary, warm* the best of five more. Other libraries are run twice if the
+first fit takes less than a minute, and the better time counts. *Evidence* is covary's approximation (Laplace or EP) at the
+final hyperparameters of each library, so that the values can be compared."""
 
 
 def table(n: int, of: str = DRAWN) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and labels 0 and 1: five drawn columns, or the first rows of a measured table, its columns standardised."""
+    """Inputs and labels 0 and 1: five drawn columns, or the first rows of a measured table with standardised columns."""
     if of != DRAWN:
         whole = pd.read_csv(folder() / "classification" / f"{of}.csv.gz")[:n]
         X, y = whole.iloc[:, :-1].to_numpy(np.float64), pd.factorize(whole.iloc[:, -1], sort=True)[0]
@@ -77,7 +78,7 @@ def _flat(value: Any) -> list[float]:
 
 
 def _again(fit: Callable[[], Any], least: float = 60.0) -> tuple[float, Any]:
-    """The better of two times where the first is short."""
+    """Return the better of two times if the first is short."""
     times = []
     for _ in range(2):
         began = time.perf_counter()
@@ -88,11 +89,11 @@ def _again(fit: Callable[[], Any], least: float = 60.0) -> tuple[float, Any]:
     return min(times), found
 
 
-# each in a process of its own -----------------------------------------------------------------------------------------
+# each in a separate process -------------------------------------------------------------------------------------------
 
 
 def own(n: int, ard: bool, inference: str, link: str, warm: int = 5, of: str = DRAWN) -> dict[str, Any]:
-    """covary's fit: the first, and the best of a few more."""
+    """Fit with covary: the first fit, and the best of a few more."""
     from covary import GPClassifier
 
     X, y = table(n, of)
@@ -190,7 +191,7 @@ def gpy(n: int, ard: bool, nested: bool) -> dict[str, Any]:
 
 
 def one(n: int, ard: bool, repeats: int = 9) -> dict[str, float]:
-    """Milliseconds of one evidence with its gradient by Laplace's method, at all ones, taking turns."""
+    """Return the milliseconds of one evidence with its gradient by Laplace's method, with all hyperparameters at one."""
     from sklearn.gaussian_process import GaussianProcessClassifier
 
     from covary import GP, Data, Model, log_evidence_and_grad
@@ -211,7 +212,7 @@ def one(n: int, ard: bool, repeats: int = 9) -> dict[str, float]:
 
 
 def six(n: int, which: str, warm: int = 2) -> dict[str, Any]:
-    """Six classes: a fit, and how well it predicts a thousand more rows."""
+    """Fit six classes, and score the predictions of a thousand more rows."""
     from covary import GPClassifier, metrics
 
     X, y = many(n)
@@ -247,7 +248,7 @@ def _seconds(function: Callable[[], Any]) -> float:
 
 
 def _value(target: str, here: bool = False, **arguments: Any) -> dict[str, Any] | str:
-    """A result from a fresh process with the cores others used meanwhile, or why there is none; ``here``: from this one."""
+    """Return the result of a fresh process (of this one if ``here``) and the background load, or the reason for failure."""
     if here:
         return globals()[target](**arguments) | {"others": 0.0}
     outcome = fresh(f"benchmarks.classes_speed:{target}", limit=LIMIT, **arguments)
@@ -263,11 +264,11 @@ def _own(**arguments: Any) -> dict[str, Any]:
 
 
 def fits(n: int, ard: bool, inference: str, smoke: bool, of: str = DRAWN) -> tuple[Table, list[Bar]]:
-    """One whole fit by covary and its peers."""
+    """Compare a complete fit by covary and other libraries."""
     link = "logit" if inference == "laplace" else "probit"
     name = "Laplace" if inference == "laplace" else "EP"
     where = "" if of == DRAWN else "Pima, "
-    what = f"{where}{name}, {link}, {'a length-scale each' if ard else 'one length-scale'}, n = {n}"
+    what = f"{where}{name}, {link}, {'one length-scale per column' if ard else 'one length-scale'}, n = {n}"
     more: dict[str, Any] = {} if of == DRAWN else {"of": of}
     mine = _own(here=smoke, n=n, ard=ard, inference=inference, link=link, warm=1 if smoke else 5, **more)
     wanted = (
@@ -278,14 +279,14 @@ def fits(n: int, ard: bool, inference: str, smoke: bool, of: str = DRAWN) -> tup
     found, notes = {}, []
     for name, (target, extra) in {} if smoke else wanted.items():
         if importlib.util.find_spec("sklearn" if target == "sklearn" else "GPy") is None:
-            notes.append(f"{name} is not installed here and left out.")
+            notes.append(f"{name} is not installed and is omitted.")
             continue
         value = _value(target, n=n, ard=ard, **extra, **more)
         if isinstance(value, str):
             notes.append(f"{name}: {value}.")
         else:
             found[name] = value | {"evidence": evidence(n, ard, value["variance"], value["lengthscales"], inference, of=of)}
-    if found:  # the better of two processes, one before the peers and one after
+    if found:  # the better of two processes, one before and one after the other libraries
         again = _own(n=n, ard=ard, inference=inference, link=link, **more)
         mine |= {name: min(mine[name], again[name]) for name in ("cold", "seconds", "others")}
     best = max([mine["evidence"], *(f["evidence"] for f in found.values())])
@@ -298,29 +299,38 @@ def fits(n: int, ard: bool, inference: str, smoke: bool, of: str = DRAWN) -> tup
     rows = [row("covary, warm", mine["seconds"], mine), row("covary, cold", mine["cold"], mine)]
     rows += [row(name, f["seconds"], f) for name, f in found.items()]
     if inference == "ep":
-        notes.append(f"covary's log Z is within {mine['settled']:.0e} of that with EP's tolerance at 1e-12.")
-    columns = ("library", "seconds", "/ covary warm", "/ covary cold", "evidence", "below best", "evaluations", "others")
+        notes.append(f"covary's log evidence is within {mine['settled']:.0e} of that with a tolerance of 1e-12 in EP.")
+    columns = (
+        "library",
+        "seconds",
+        "/ covary warm",
+        "/ covary cold",
+        "evidence",
+        "below best",
+        "evaluations",
+        "background load",
+    )
     bars = []
-    level = [f for f in found.values() if f["evidence"] > mine["evidence"] - 0.5]  # who stops early is no match
+    level = [f for f in found.values() if f["evidence"] > mine["evidence"] - 0.5]  # libraries that stop early are not compared
     if level:
         fastest, highest = min(f["seconds"] for f in level), max(f["evidence"] for f in found.values())
         peer = "scikit-learn" if inference == "laplace" else "GPy"
         bars = [
             Bar(
-                f"{what}: {peer} over covary warm",
+                f"{what}: time of {peer} / covary, warm",
                 fastest / mine["seconds"],
                 FASTER if inference == "laplace" else EP_FASTER,
                 least=True,
             ),
-            Bar(f"{what}: evidence below {peer}'s", highest - mine["evidence"], BELOW, unit="nats"),
+            Bar(f"{what}: log evidence of {peer} minus covary", highest - mine["evidence"], BELOW, unit="nats"),
         ]
     elif found:
-        notes.append("No peer came within 0.5 nats of covary's evidence: nothing is judged.")
+        notes.append("No peer came within 0.5 nats of covary's evidence: no criterion is evaluated.")
     return Table(f"Whole fit: {what}", columns, rows, notes), bars
 
 
 def single() -> Table:
-    """One evidence with its gradient."""
+    """Compare one evidence with its gradient."""
     rows = []
     for n in SIZES:
         for ard in (False, True):
@@ -332,19 +342,23 @@ def single() -> Table:
             rows.append(
                 [f"{n}, {kind}", *map(figure, took), figure(took[1] / took[0]), f"{found['gap']:.0e}", f"{found['others']:.1f}"]
             )
-    columns = ("n, length-scale", "covary, ms", "scikit-learn, ms", "ratio", "difference, nats", "others")
-    notes = ["Both find the mode from zero, at all ones; the best of nine, taking turns in one process."]
+    columns = ("n, length-scale", "covary, ms", "scikit-learn, ms", "ratio", "difference, nats", "background load")
+    notes = [
+        "Both search for the mode from zero, with all hyperparameters at one. Best of nine alternating calls in one process."
+    ]
     return Table("One evidence and gradient by Laplace's method", columns, rows, notes)
 
 
 def classes(n: int, smoke: bool) -> Table:
     """Six classes."""
     rows, mine = [], None
-    names = {"softmax": "covary, softmax", "one_vs_rest": "covary, one against the rest"}
-    names |= {} if smoke else {"scikit-learn": "scikit-learn, one against the rest"}
+    names = {"softmax": "covary, softmax", "one_vs_rest": "covary, one-vs-rest"}
+    names |= {} if smoke else {"scikit-learn": "scikit-learn, one-vs-rest"}
     notes = [
-        "One kernel for all classes of the softmax; one against the rest learns one each. Log loss, errors: of 1000 more rows.",
-        "The evidence of one against the rest is a sum over six models of other labels: not to be held against the softmax's.",
+        "The softmax uses one kernel for all classes; one-vs-rest learns one per class. Log loss and errors are those of "
+        "1000 test rows.",
+        "The log evidence of one-vs-rest is a sum over six models of different labels, and cannot be compared with that of "
+        "the softmax.",
     ]
     for which, name in names.items():
         f = _value("six", here=smoke, n=n, which=which, warm=1 if smoke else 2)
@@ -356,12 +370,12 @@ def classes(n: int, smoke: bool) -> Table:
         mine = mine or f
         times = [figure(f["seconds"]), figure(f["seconds"] / mine["seconds"]), figure(f["cold"])]
         rows.append([name, *times, f"{f['evidence']:.2f}", f"{f['loss']:.4f}", str(f["errors"]), f"{f['others']:.1f}"])
-    columns = ("method", "seconds", "/ softmax", "first fit", "evidence", "log loss", "errors", "others")
+    columns = ("method", "seconds", "/ softmax", "first fit", "evidence", "log loss", "errors", "background load")
     return Table(f"Six classes, four inputs, n = {n}", columns, rows, notes)
 
 
 def run(smoke: bool = False) -> Report:
-    """Measure every size, and judge; in little, covary alone."""
+    """Measure every size; if ``smoke``, covary alone on few rows."""
     tables, bars = [], []
     plan = (
         [(60, True, "laplace"), (60, False, "ep")] if smoke else [(n, ard, "laplace") for n in SIZES for ard in (False, True)]
@@ -377,14 +391,14 @@ def run(smoke: bool = False) -> Report:
                 tables.append(part)
                 bars += judged
     tables += [classes(60 if smoke else 500, smoke)] if smoke else [single(), classes(500, smoke)]
-    return Report("How long classification takes", TEXT, tables, bars)
+    return Report("Time of classification", TEXT, tables, bars)
 
 
 def main() -> int:
-    """Measure, and write the page."""
+    """Measure and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.classes_speed", description=__doc__)
-    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
-    parser.add_argument("--smoke", action="store_true", help="covary alone at n = 60; nothing is written")
+    parser.add_argument("--out", type=Path, help="folder to write the page to; if omitted, the page is only printed")
+    parser.add_argument("--smoke", action="store_true", help="run covary alone at n = 60, and write nothing")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with Others() as others:

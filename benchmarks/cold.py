@@ -1,4 +1,4 @@
-"""A short job in a fresh process: import, fit 100 rows, predict; and the cost of one prediction once warm."""
+"""A short job in a fresh process (import, fit 100 rows, predict), and the time of one prediction in a running process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.measure import fresh, interleaved, process_seconds
 from benchmarks.problem import table
 from benchmarks.report import Bar, Report, Table
 
-WARM, FIRST = 1.0, 2.5  # seconds more than scikit-learn
+WARM, FIRST = 1.0, 2.5  # seconds above scikit-learn
 ONE_ROW = 2.0  # milliseconds
 REPEATS = 4
 
@@ -27,7 +27,7 @@ GaussianProcessRegressor(kernel, normalize_y=True).fit(X, y).predict(X, return_s
 
 
 def one_row(n: int, repeats: int, cache: str) -> float:
-    """The best seconds of a prediction with its standard deviation at one row, warm."""
+    """Return the best time of a prediction with standard deviation at one row, after a first call."""
     from covary import GPRegressor, enable_cache
 
     enable_cache(cache)
@@ -37,7 +37,7 @@ def one_row(n: int, repeats: int, cache: str) -> float:
 
 
 def processes(folder: str, smoke: bool, peers: bool) -> dict[str, float]:
-    """The best wall seconds of each kind of fresh process; the first with an empty cache fills it for the next."""
+    """Return the best wall time of each kind of fresh process; the one with an empty cache fills it for the next."""
     runs: dict[str, tuple[str, str]] = {
         "python and numpy alone": (DATA, ""),
         "scikit-learn": (SKLEARN, ""),
@@ -59,7 +59,7 @@ def processes(folder: str, smoke: bool, peers: bool) -> dict[str, float]:
 
 
 def run(smoke: bool = False) -> Report:
-    """Measure, and judge the differences to scikit-learn."""
+    """Measure, and compare with scikit-learn."""
     peers = not smoke and importlib.util.find_spec("sklearn") is not None
     with tempfile.TemporaryDirectory() as folder:
         times = processes(folder, smoke, peers)
@@ -72,21 +72,23 @@ def run(smoke: bool = False) -> Report:
     base = times.get("scikit-learn")
     rows = [[name, f"{took:.2f}", "" if base is None else f"{took - base:+.2f}"] for name, took in times.items()]
     notes = [
-        f"Wall time of the whole process, from the start of the interpreter to its end; the best of {REPEATS}, taking turns."
+        f"Wall time of the whole process, from the start of the interpreter to its end. Best of {REPEATS} alternating runs."
     ]
     notes.append("scikit-learn: ConstantKernel * RBF with a length-scale per column + WhiteKernel, normalize_y, no restarts.")
     bars = []
     if base is None:
-        notes.append("scikit-learn is left out of this run.")
+        notes.append("scikit-learn is omitted in this run.")
     else:
-        bars.append(Bar("cold process, warm cache, more than scikit-learn", times["covary, warm cache"] - base, WARM, unit="s"))
+        bars.append(
+            Bar("cold process, warm cache: time above scikit-learn", times["covary, warm cache"] - base, WARM, unit="s")
+        )
         slowest = max(times["covary, empty cache"], times["covary, no cache"])
-        bars.append(Bar("cold process, very first run, more than scikit-learn", slowest - base, FIRST, unit="s"))
+        bars.append(Bar("cold process, first run: time above scikit-learn", slowest - base, FIRST, unit="s"))
     if not smoke:
         bars += [Bar(f"one-row predict with std, warm, n = {n}", took, ONE_ROW, unit="ms") for n, took in single.items()]
     tables = [
         Table("Import, fit 100 rows, predict them with std", ("process", "seconds", "− scikit-learn"), rows, notes),
-        Table("One row, mean and std, warm", ("rows learned from", "ms"), [[str(n), f"{t:.2f}"] for n, t in single.items()]),
+        Table("One row, mean and std, warm", ("training rows", "ms"), [[str(n), f"{t:.2f}"] for n, t in single.items()]),
     ]
-    text = "`GPRegressor()` as it comes (Matérn-5/2 with a length-scale per column, priors, restarts) on 100 rows of 8 columns."
+    text = "Default `GPRegressor()` (Matérn-5/2 with a length-scale per column, priors, restarts) on 100 rows of 8 columns."
     return Report("Cold processes and small predictions", text, tables, bars)

@@ -1,4 +1,4 @@
-"""Committees on large tables, and what their error bars do as rows are added: ``python -m benchmarks.committee_tables``."""
+"""Committees on large tables, and their error bars as rows are added: ``python -m benchmarks.committee_tables``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from benchmarks.scaling_runs import hidden
 from benchmarks.tables import load, synthetic
 
 TABLES = ("kin40k", "protein", "nycflights13")
-TESTED = {"kin40k": 5000, "protein": None, "nycflights13": 3000}  # of the rows to be tested on; None for all
+TESTED = {"kin40k": 5000, "protein": None, "nycflights13": 3000}  # test rows that are used; None for all
 LIMITS = {"kin40k": 3600.0, "protein": 3600.0, "nycflights13": 900.0}  # seconds for one process
 MOST = {"kin40k": 600.0, "protein": 600.0, "nycflights13": 420.0}  # seconds for SVGP's training
 RULES = ("grbcm", "rbcm", "bcm", "gpoe", "poe", "nearest")
@@ -28,25 +28,32 @@ INDUCING = 1024
 PUBLISHED = 0.733  # standardised RMSE of distributed experts on protein
 WORSE = 1.1  # SVGP's RMSE times this
 SIZES = (500, 1000, 2000, 4000, 8000, 16000)
-SPAN, NOISE, EACH, SEEDS = 50.0, 0.1, 250, 3  # of the made-up function: length-scales, variance, rows of an expert, draws
+SPAN, NOISE, EACH, SEEDS = (
+    50.0,
+    0.1,
+    250,
+    3,
+)  # of the synthetic function: length-scales, noise variance, rows of an expert, draws
 CURVES = {"poe": "PoE", "bcm": "BCM", "rbcm": "rBCM", "gpoe": "gPoE", "grbcm": "GRBCM"}
-TEXT = f"""`GPRegressor(method="committee", random_state=0).fit(X, y)` with no other argument (the generalised robust committee
-machine, parts by k-means, experts of about a thousand rows), beside the same hyperparameters combined by every other rule, and
-covary's SVGP with {INDUCING} inducing inputs on the same split. RMSE and NLPD are of standardised targets (divided by the
-standard deviation of those learned from). kin40k has its original split and is tested on the first 5,000 of its 30,000 rows,
-protein has split 0 of Hernández-Lobato & Adams, nycflights13 a random tenth of which 3,000 rows are tested on. *fit* is the
-whole of `fit`; for the other rules it is conditioning alone. Every table and method in a process of its own. A committee that
-covary expects to have more than two minutes of work gets a worker on each of the two cores by itself."""
-GROWTH = f"""A function drawn from a Matérn 5/2 process over {SPAN:.0f} length-scales, noise of variance {NOISE} (the signal's
-is 1), hyperparameters as drawn; experts of {EACH} rows each, dealt out at random, so that there are two at n = 500 and 64 at
-n = 16,000. Mean over {SEEDS} draws of the negative log density of the true function at 1,000 new inputs. The product of experts
-and the robust committee machine become surer faster than they become right; GRBCM goes on improving.
+TEXT = f"""\
+`GPRegressor(method="committee", random_state=0).fit(X, y)` with no other argument (the generalised robust committee machine,
+partition by k-means, experts of about a thousand rows), compared with every other combination rule at the same
+hyperparameters, and with covary's SVGP with {INDUCING} inducing inputs on the same split. RMSE and NLPD refer to targets
+divided by the standard deviation of the training targets. kin40k has its original split and is tested on the first 5,000 of
+its 30,000 test rows, protein has split 0 of Hernández-Lobato & Adams, and nycflights13 a random tenth, of which 3,000 rows are
+tested. *fit* is the time of `fit`; for the other rules it is the time of conditioning alone. Every table and method runs in a
+separate process. If covary expects more than two minutes of work for a committee, it uses a worker on each of the two cores."""
+GROWTH = f"""\
+A function drawn from a Matérn 5/2 process over {SPAN:.0f} length-scales, noise of variance {NOISE} (the signal's is 1),
+hyperparameters equal to the true ones; experts of {EACH} rows each, assigned at random, so that there are two at n = 500 and
+64 at n = 16,000. The figure shows the mean over {SEEDS} draws of the negative log density of the true function at 1,000 new
+inputs. The product of experts and the robust committee machine become overconfident; GRBCM keeps improving.
 
-![NLPD of the true function against the rows learned from, by rule](committee_growth.png)"""
+![NLPD of the true function against the number of training rows, by rule](committee_growth.png)"""
 
 
 def table(name: str, where: str | None) -> tuple[np.ndarray, ...]:
-    """Rows to learn from and rows to be tested on."""
+    """Training and test rows of a split."""
     if where is None:
         X, y, X_new, y_new = synthetic(200).split(0)
     elif name == "protein":
@@ -58,15 +65,15 @@ def table(name: str, where: str | None) -> tuple[np.ndarray, ...]:
 
 
 def scores(found: Any, y_new: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """RMSE and NLPD of standardised targets, from what is said of new observations."""
+    """Return RMSE and NLPD of standardised targets, from predictions of new observations."""
     spread = y.std()
     rmse = np.sqrt(((found.mean - y_new) ** 2).mean()) / spread
     return {"rmse": float(rmse), "nlpd": float(-found.log_prob(y_new).mean() - np.log(spread))}
 
 
-# each in a process of its own -----------------------------------------------------------------------------------------
+# each in a separate process -------------------------------------------------------------------------------------------
 def committee(name: str, where: str | None, experts: int | None = None, rules: tuple[str, ...] = RULES) -> dict[str, Any]:
-    """The default committee, and its hyperparameters combined by every other rule."""
+    """Fit the default committee, and apply every other rule to its hyperparameters."""
     from covary import GPRegressor, condition
     from covary.committee import Committee
     from covary.executors import as_executor
@@ -90,7 +97,7 @@ def committee(name: str, where: str | None, experts: int | None = None, rules: t
         say(f"{name} {rule}: {out[rule]}")
     learned = model.learned_
     assert learned is not None
-    many = model.posterior_.bound.experts
+    many = model.posterior_.experts
     kind = "Matérn 3/2" if "Matern32" in str(model.model_.kernel) else "Matérn 5/2"
     levels = " → ".join(f"{n:,.0f}" for n in learned.levels)
     out["said"] = f"{many} experts, a {kind} kernel, hyperparameters learned on {levels} rows"
@@ -100,7 +107,7 @@ def committee(name: str, where: str | None, experts: int | None = None, rules: t
 
 
 def svgp(name: str, where: str | None, inducing: int = INDUCING, most: float | None = None) -> dict[str, Any]:
-    """Stochastic variational inference on the same rows."""
+    """Fit SVGP to the same rows."""
     from covary import GPRegressor
     from covary.gram import LowRank
     from covary.inference import SVGP
@@ -115,7 +122,7 @@ def svgp(name: str, where: str | None, inducing: int = INDUCING, most: float | N
 
 
 def growth(sizes: tuple[int, ...] = SIZES, seeds: int = SEEDS, each: int = EACH, tested: int = 1000) -> dict[str, list[float]]:
-    """The mean negative log density of the true function by every rule and by the exact process, for growing n."""
+    """Return the NLPD of the true function for every rule and for the exact process, as n grows."""
     from scipy.stats import t
 
     from covary import GP, Data, Model, condition
@@ -145,7 +152,7 @@ def growth(sizes: tuple[int, ...] = SIZES, seeds: int = SEEDS, each: int = EACH,
 
 # the page -------------------------------------------------------------------------------------------------------------
 def picture(path: Path, found: dict[str, list[float]], sizes: tuple[int, ...]) -> None:
-    """NLPD against n."""
+    """Plot NLPD against n."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -167,7 +174,7 @@ def picture(path: Path, found: dict[str, list[float]], sizes: tuple[int, ...]) -
     ax.set_xscale("log", base=2)
     ax.set_xticks(sizes, [f"{n:,}" for n in sizes])
     ax.set_xlim(sizes[0] * 0.9, sizes[-1] * 1.75)
-    ax.set_xlabel("rows learned from (experts of 250 rows, dealt out at random)")
+    ax.set_xlabel("training rows (experts of 250 rows, assigned at random)")
     ax.set_ylabel("NLPD of the true function, nats")
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)
@@ -177,30 +184,30 @@ def picture(path: Path, found: dict[str, list[float]], sizes: tuple[int, ...]) -
 
 
 def cells(title: str, f: dict[str, float], others: float | None) -> list[str]:
-    """One method as a row."""
+    """Return one method as a row."""
     scored = [f"{f['rmse']:.4f}", f"{f['nlpd']:.4f}", figure(f["fit"]), figure(f["predict"])]
     return [title, *scored, "" if others is None else f"{others:.1f}"]
 
 
 def one_table(name: str, where: str, kept: Kept, bars: list[Bar]) -> Table:
-    """Every rule and SVGP on one table."""
+    """Compare every rule and SVGP on one table."""
     rows: list[list[str]] = []
     place = {"name": name, "where": where, "limit": LIMITS[name]}
     mine = kept.of(f"{name} committee", "benchmarks.committee_tables:committee", **place)
     theirs = kept.of(f"{name} SVGP", "benchmarks.committee_tables:svgp", **place, most=MOST[name])
     notes = [f"{t}: {v['failure']}." for t, v in (("The committee", mine), ("SVGP", theirs)) if v["failure"]]
-    columns = ("method", "RMSE", "NLPD", "fit, seconds", "predict, seconds", "others")
+    columns = ("method", "RMSE", "NLPD", "fit, seconds", "predict, seconds", "background load")
     if not mine["failure"]:
         rows += [cells(f"committee, {rule}", mine[rule], mine["others"] if rule == "grbcm" else None) for rule in RULES]
         notes.append(f"The committee has {mine['said']}; peak memory {mine['peak']:.1f} GiB.")
         above = mine["grbcm"]["nlpd"] - min(mine[rule]["nlpd"] for rule in ("poe", "bcm"))
-        bars.append(Bar(f"{name}: NLPD of the committee above the better of PoE and BCM", above, 0, "nats"))
+        bars.append(Bar(f"{name}: NLPD of the committee minus the better of PoE and BCM", above, 0, "nats"))
     if not theirs["failure"]:
         rows.append(cells(f"SVGP, m = {INDUCING}", theirs, theirs["others"]))
-        told = f"; training was ended after {MOST[name]:.0f} s" if MOST[name] else ""
+        told = f"; training was stopped after {MOST[name]:.0f} s" if MOST[name] else ""
         notes.append(f"SVGP: peak memory {theirs['peak']:.1f} GiB{told}.")
     if not mine["failure"] and not theirs["failure"]:
-        bars.append(Bar(f"{name}: RMSE of the committee over SVGP's", mine["grbcm"]["rmse"] / theirs["rmse"], WORSE))
+        bars.append(Bar(f"{name}: RMSE of the committee / SVGP", mine["grbcm"]["rmse"] / theirs["rmse"], WORSE))
     if name == "protein" and not mine["failure"]:
         bars.append(Bar("protein: standardised RMSE", mine["grbcm"]["rmse"], PUBLISHED, unit=""))
     return Table(name, columns, rows, notes)
@@ -213,12 +220,12 @@ def run(
     found: dict[str, Any] | None = None,
     kept: Path | None = None,
 ) -> Report:
-    """The curves, and every table; in little, a made-up one."""
+    """Compute the curves and every table; if ``smoke``, a small synthetic table."""
     title, bars = "Committees on large tables", list[Bar]()
     if smoke:
-        f = committee("made up", None, 2, ("grbcm", "poe"))
+        f = committee("synthetic", None, 2, ("grbcm", "poe"))
         lines = [cells(rule, f[rule], None) for rule in ("grbcm", "poe")]
-        return Report(title, TEXT, [Table("made up", ("rule", "RMSE", "NLPD", "fit", "predict", "others"), lines)])
+        return Report(title, TEXT, [Table("synthetic", ("rule", "RMSE", "NLPD", "fit", "predict", "background load"), lines)])
     held = Kept(kept, 3600.0)
     curves = {
         k: v for k, v in held.of("growth", "benchmarks.committee_tables:growth").items() if k not in ("others", "failure")
@@ -228,23 +235,25 @@ def run(
     parts = [one_table(name, str(folder(path).resolve()), held, bars) for name in tables]
     titles = {"exact": "exact", **CURVES}
     lines = [[titles[name], *(f"{v:.2f}" for v in values)] for name, values in curves.items()]
-    rows = Table("As rows are added", ("rule", *(f"n = {n:,}" for n in SIZES)), lines)
+    rows = Table("Error of the true function as rows are added", ("rule", *(f"n = {n:,}" for n in SIZES)), lines)
     gained = {name: values[-1] - values[2] for name, values in curves.items()}
-    bars.append(Bar("NLPD of the true function, 16,000 rows less 2,000: GRBCM", gained["grbcm"], 0.0, "nats"))
+    bars.append(Bar("NLPD of the true function, 16,000 minus 2,000 rows: GRBCM", gained["grbcm"], 0.0, "nats"))
     for name in ("poe", "rbcm"):
-        bars.append(Bar(f"the same: {CURVES[name]}", gained[name], 0.0, "nats", least=True))
+        bars.append(
+            Bar(f"NLPD of the true function, 16,000 minus 2,000 rows: {CURVES[name]}", gained[name], 0.0, "nats", least=True)
+        )
     return Report(title, TEXT + "\n\n" + GROWTH, [*parts, rows], bars)
 
 
 def main() -> int:
-    """Measure, and write the page with its picture."""
+    """Measure and write the page with its picture."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.committee_tables", description=__doc__)
-    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
-    parser.add_argument("--data", type=Path, help="where the tables are; COVARY_DATA by default")
-    parser.add_argument("--only", action="append", choices=TABLES, help="only this table (may be given again)")
-    parser.add_argument("--smoke", action="store_true", help="a made-up table of 400 rows; nothing is written")
-    parser.add_argument("--kept", type=Path, help="a file for finished parts: a run that was broken off goes on from there")
-    parser.add_argument("--wait", type=float, default=0.0, help="wait so long for a quiet machine, each time")
+    parser.add_argument("--out", type=Path, help="folder to write the page to; if omitted, the page is only printed")
+    parser.add_argument("--data", type=Path, help="folder of the tables (default: COVARY_DATA)")
+    parser.add_argument("--only", action="append", choices=TABLES, help="only this table (may be repeated)")
+    parser.add_argument("--smoke", action="store_true", help="use a synthetic table of 400 rows, and write nothing")
+    parser.add_argument("--kept", type=Path, help="file for finished parts, from which an interrupted run resumes")
+    parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for a quiet machine before each measurement")
     options = parser.parse_args()
     measure.patience = options.wait
     os.environ.setdefault("JAX_PLATFORMS", "cpu")

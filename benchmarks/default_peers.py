@@ -1,7 +1,7 @@
-"""Every library as it comes: one function that fits its default model, and the process it runs in.
+"""Libraries with their defaults: one function per library that fits its default model, and the process it runs in.
 
-A function takes the raw inputs and targets, does what preprocessing is usual for that library, and returns a function from
-new inputs to the mean and the standard deviation of new observations (the noise included), in the units of y.
+A function takes the raw inputs and targets, applies the usual preprocessing of that library, and returns a function from
+new inputs to the mean and the standard deviation of new observations (including the noise), in the units of y.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 Predict = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
-SPREAD = 1.959963984540054  # standard deviations either side of the mean that hold 95 %
+SPREAD = 1.959963984540054  # standard deviations on either side of the mean that contain 95 %
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")  # the last is XLA's
 
 
 @dataclass(frozen=True)
 class Method:
-    """A library with its defaults: its name, its package, a remark, what is imported before the clock runs, the fit."""
+    """A library with its defaults: name, package, note, modules imported before the time is measured, and the fit."""
 
     name: str
     package: str
@@ -38,12 +38,12 @@ class Method:
 
     @property
     def present(self) -> bool:
-        """Whether it can be imported here."""
+        """Whether it can be imported."""
         return importlib.util.find_spec(self.modules[0].split(".")[0]) is not None
 
     @property
     def version(self) -> str:
-        """The version that is installed here."""
+        """Installed version."""
         if self.package == "covary":
             import covary
 
@@ -52,14 +52,14 @@ class Method:
 
 
 def standardiser(X: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """To mean zero and variance one over these rows; columns that are constant over them are left alone."""
+    """Standardise to mean zero and variance one over these rows; constant columns are left unchanged."""
     constant = X.max(0) == X.min(0)
     centre, scale = np.where(constant, 0.0, X.mean(0)), np.where(constant, 1.0, X.std(0))
     return lambda rows: (rows - centre) / scale
 
 
 def covary(X: np.ndarray, y: np.ndarray) -> Predict:
-    """covary's front door."""
+    """covary's default estimator."""
     from covary import GPRegressor
 
     model = GPRegressor(random_state=0).fit(X, y)
@@ -67,7 +67,7 @@ def covary(X: np.ndarray, y: np.ndarray) -> Predict:
 
 
 def sklearn(X: np.ndarray, y: np.ndarray) -> Predict:
-    """scikit-learn's regressor; its own default kernel learns nothing, so the model is the one that covary has."""
+    """scikit-learn's regressor with the model of covary, because its default kernel has no free parameters."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
@@ -78,7 +78,7 @@ def sklearn(X: np.ndarray, y: np.ndarray) -> Predict:
 
 
 def gpytorch(X: np.ndarray, y: np.ndarray) -> Predict:
-    """GPyTorch's ExactGP in Cholesky mode; one call of torch's L-BFGS, whose best point is kept also if it breaks off."""
+    """GPyTorch's ExactGP in Cholesky mode; one call of torch's L-BFGS, whose best point is kept even if it stops early."""
     import gpytorch as library
     import torch
 
@@ -131,14 +131,14 @@ def gpytorch(X: np.ndarray, y: np.ndarray) -> Predict:
 
 
 def botorch(X: np.ndarray, y: np.ndarray) -> Predict:
-    """BoTorch's SingleTaskGP with its own kernel and priors, on inputs normalised to the range they were learned from."""
+    """BoTorch's SingleTaskGP with its own kernel and priors, on inputs normalised to the range of the training inputs."""
     import torch
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from botorch.models.transforms import Normalize, Standardize
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    torch.manual_seed(0)  # a second attempt starts from a draw of the priors
+    torch.manual_seed(0)  # a second attempt starts from a draw from the priors
     inputs, targets = torch.from_numpy(X), torch.from_numpy(y)[:, None]
     transforms = {"input_transform": Normalize(X.shape[1]), "outcome_transform": Standardize(1)}
     model = SingleTaskGP(inputs, targets, **transforms)
@@ -159,7 +159,7 @@ METHODS = {
         "scikit-learn",
         "scikit-learn",
         "ConstantKernel * Matern(nu=2.5) with a length-scale per column + WhiteKernel, normalize_y, five restarts, inputs "
-        "standardised (its default kernel learns nothing)",
+        "standardised (its default kernel has no free parameters)",
         ("sklearn.gaussian_process",),
         sklearn,
     ),
@@ -177,7 +177,7 @@ METHODS = {
 
 
 def scores(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, float]:
-    """Root mean squared error, minus the mean log density of y under N(mean, std²), share inside 95 %, mean width of it."""
+    """Return RMSE, NLPD under N(mean, std²), and the coverage and mean width of the 95 % intervals."""
     error = y - mean
     return {
         "rmse": float(np.sqrt(np.mean(error**2))),
@@ -188,7 +188,7 @@ def scores(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> dict[str, float]
 
 
 def attempt(fit: Callable[..., Predict], X: np.ndarray, y: np.ndarray, X_new: np.ndarray, y_new: np.ndarray) -> dict[str, Any]:
-    """Fit, predict, score: a record of how it went."""
+    """Fit, predict and score, and return a record."""
     gc.collect()
     began = time.perf_counter()
     try:
@@ -204,18 +204,18 @@ def attempt(fit: Callable[..., Predict], X: np.ndarray, y: np.ndarray, X_new: np
 
 
 def pin(core: int | None) -> None:
-    """Keep every thread of this process on one core (where the system can), so that two fits do not share one."""
+    """Keep every thread of this process on one core (if the system can), so that two fits do not share one."""
     if core is not None and hasattr(os, "sched_setaffinity") and Path("/proc/self/task").exists():
         for thread in os.listdir("/proc/self/task"):
             os.sched_setaffinity(int(thread), {core})
 
 
 def serve(pipe: Any, key: str, core: int | None) -> None:
-    """The worker: import the library, then answer one task after another until the pipe is closed."""
+    """Run a worker: import the library, then run one task after another until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
-    os.dup2(silence, 2)  # the libraries' warnings, without touching the filters that some of them rely on
+    os.dup2(silence, 2)  # hide warnings of the libraries without changing the filters that some of them rely on
     pin(core)
     for module in METHODS[key].modules:
         importlib.import_module(module)
@@ -230,13 +230,13 @@ def serve(pipe: Any, key: str, core: int | None) -> None:
 
 
 class Worker:
-    """A long-lived process that runs one method; one that died or had to be stopped is replaced at the next task."""
+    """A long-lived process that runs one method. If it dies or has to be stopped, it is replaced at the next task."""
 
     def __init__(self, key: str) -> None:
         self.key, self.process, self.done = key, None, 0
 
     def run(self, core: int | None, limit: float, *task: np.ndarray) -> dict[str, Any]:
-        """The record of one task; ``before`` counts the tasks this process had done before."""
+        """Return the record of one task; ``before`` counts earlier tasks of this process."""
         try:
             if self.process is None:
                 self._start(core)
@@ -252,12 +252,12 @@ class Worker:
             return {"status": "failed", "reason": f"its process ended with status {status}"}
 
     def kill(self) -> None:
-        """End the process at once; whoever waits for it learns of that."""
+        """End the process at once."""
         if self.process is not None:
             self.process.kill()
 
     def stop(self, patience: float = 5.0) -> int | None:
-        """Close the pipe, which ends an idle process; end it anyway when patience is over. Its exit status."""
+        """Close the pipe, which ends an idle process, or kill it after a timeout. Return its exit status."""
         if self.process is None:
             return None
         self.pipe.close()

@@ -1,7 +1,7 @@
-"""covary's defaults against the peers' on real tables: ``python -m benchmarks.defaults [--splits K] [--jobs 2] [--report]``.
+"""covary's defaults compared with other libraries: ``python -m benchmarks.defaults [--splits K] [--jobs 2] [--report]``.
 
 Every result is added at once to ``defaults.jsonl`` in the ``--out`` folder, so that a run that was interrupted goes on where
-it stopped and splits, tables and methods can be added later; the page ``defaults.md`` is written from that file at the end.
+it stopped and splits, tables and methods can be added later. The page ``defaults.md`` is written from that file at the end.
 """
 
 from __future__ import annotations
@@ -25,16 +25,89 @@ from benchmarks.report import Bar, Report, Table, figure, machine, write
 from benchmarks.tables import Key, Record, Tabled, append, gap, judge, read, tally
 
 LIMIT = 300.0  # seconds allowed to one fit and its predictions
-WON, FASTER = 80.0, 3.0  # per cent of the tables won or tied, and how many times the seconds, against each peer
+WON, FASTER = 80.0, 3.0  # per cent of tables won or tied against each library, and the ratio of seconds
 COVERAGE = (92.0, 98.0)  # per cent of the test rows inside the 95 % intervals
-TEXT = f"""Every library gets the same rows, in the units they come in, and does what it does by default. NLPD is minus
+TEXT = f"""\
+Every library is run with its defaults on the same rows in their original units. NLPD is minus
 the mean log density of the test rows under the Gaussian predictions, in the units of y: smaller is better. Each fit runs in
-a process that has already imported its library; what a library compiles is inside its time. Tables and splits are public:
-uci/ from treforevans/uci_datasets, uci_hl/ from Hernández-Lobato & Adams (2015). Left out are tables of more than
-{real.LARGEST} rows (uci_hl/protein among them), and {", ".join(real.LEFT_OUT)},
-which are not what they seem (`benchmarks/tables.py` says why)."""
+a process that has already imported its library; compilation is included in its time. Tables and splits are public:
+uci/ from treforevans/uci_datasets, uci_hl/ from Hernández-Lobato & Adams (2015). Tables of more than
+{real.LARGEST} rows (among them uci_hl/protein) are excluded, and so are {", ".join(real.LEFT_OUT)},
+which have defects described in `benchmarks/tables.py`."""
 FIGURES = ("rmse", "nlpd", "coverage", "width", "fit", "predict")
 PEERS = tuple(key for key in METHODS if key != "covary")
+
+
+class Runs:
+    """Fits that several threads run one after another, each with the worker of its method; records are written at once."""
+
+    def __init__(self, path: Path, tables: dict[str, Tabled], todo: list[Key], methods: Sequence[str], limit: float) -> None:
+        self.path, self.tables, self.todo, self.limit, self.total = path, tables, todo, limit, len(todo)
+        self.workers, self.busy = {key: Worker(key) for key in methods}, set[str]()
+        self.own, self.versions = real.source(), versions_of(methods)
+        self.turn = threading.Condition()
+
+    def take(self) -> Key | None:
+        """Return the first task whose worker is free; None at the end."""
+        with self.turn:
+            while self.todo:
+                for task in self.todo:
+                    if task[2] not in self.busy:
+                        self.todo.remove(task)
+                        self.busy.add(task[2])
+                        return task
+                self.turn.wait()
+        return None
+
+    def lane(self, core: int | None) -> None:
+        """Run tasks on one core until there are none left."""
+        while (task := self.take()) is not None:
+            name, k, key = task
+            X, y, X_new, y_new = self.tables[name].split(k)
+            sizes = {"n": len(self.tables[name].y), "d": X.shape[1], "test": len(y_new)}
+            source = self.own if key == "covary" else ""
+            state = {"version": self.versions[key], "source": source, "date": time.strftime("%Y-%m-%d")}
+            state["threads"] = os.environ.get(THREADS[0], "all")
+            record = {"table": name, "split": k, "method": key} | sizes | state
+            record |= self.workers[key].run(core, self.limit, X, y, X_new, y_new)
+            with self.turn:
+                if key not in self.busy:  # the run was stopped meanwhile
+                    return
+                append(self.path, record)
+                self.busy.discard(key)
+                self.turn.notify_all()
+                told = f"NLPD {record['nlpd']:.3f}, {record['fit']:.1f} s" if record["status"] == "ok" else record["reason"]
+                done = self.total - len(self.todo) - len(self.busy)
+                say(f"[{done}/{self.total}] {name} {k} {METHODS[key].name}: {told}")
+
+    def stop(self) -> None:
+        """Start no further task, and end running tasks without a record."""
+        with self.turn:
+            self.todo.clear()
+            for key in self.busy:
+                self.workers[key].kill()
+            self.busy.clear()
+            self.turn.notify_all()
+
+    def run(self, jobs: int) -> None:
+        """Run all tasks, ``jobs`` at a time."""
+        cores = sorted(os.sched_getaffinity(0)) if jobs > 1 and hasattr(os, "sched_getaffinity") else [None]
+        try:
+            with ThreadPoolExecutor(jobs) as pool:
+                lanes = [pool.submit(self.lane, cores[i % len(cores)]) for i in range(jobs)]
+                try:
+                    for done in lanes:
+                        done.result()
+                finally:
+                    self.stop()
+        finally:  # only once the lanes have ended
+            for worker in self.workers.values():
+                worker.stop()
+
+
+def versions_of(methods: Sequence[str]) -> dict[str, str]:
+    """Return the version of every method."""
+    return {key: METHODS[key].version for key in methods}
 
 
 def collect(
@@ -46,13 +119,12 @@ def collect(
     jobs: int,
     limit: float,
 ) -> None:
-    """Fit what is not in the file yet: the first split of every table, then the second, ...; ``jobs`` fits at a time."""
+    """Run the fits that are not in the file yet: the first split of every table, then the second, ...; ``jobs`` at a time."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     if jobs > 1:
         os.environ.update(dict.fromkeys(THREADS, "1"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    held, tables, own = read(path)[0], {name: get(name) for name in names}, real.source()
-    versions = {key: METHODS[key].version for key in methods}
+    held, tables, versions = read(path)[0], {name: get(name) for name in names}, versions_of(methods)
 
     def wanted(key: Key) -> bool:
         r = held.get(key)
@@ -60,63 +132,11 @@ def collect(
 
     every = [(name, k) for name, t in tables.items() for k in range(len(t.tests)) if splits is None or k < splits]
     todo = [(name, k, m) for name, k in sorted(every, key=lambda pair: pair[1]) for m in methods if wanted((name, k, m))]
-    total, workers, busy, turn = len(todo), {key: Worker(key) for key in methods}, set(), threading.Condition()
+    total, others = len(todo), Others()
     say(f"{total} fits to do in {path}")
-
-    def take() -> Key | None:
-        """The first task whose worker is free; None at the end."""
-        with turn:
-            while todo:
-                for task in todo:
-                    if task[2] not in busy:
-                        todo.remove(task)
-                        busy.add(task[2])
-                        return task
-                turn.wait()
-        return None
-
-    def lane(core: int | None) -> None:
-        while (task := take()) is not None:
-            name, k, key = task
-            X, y, X_new, y_new = tables[name].split(k)
-            sizes = {"n": len(tables[name].y), "d": X.shape[1], "test": len(y_new)}
-            state = {"version": versions[key], "source": own if key == "covary" else "", "date": time.strftime("%Y-%m-%d")}
-            state["threads"] = os.environ.get(THREADS[0], "all")
-            record = {"table": name, "split": k, "method": key} | sizes | state
-            record |= workers[key].run(core, limit, X, y, X_new, y_new)
-            with turn:
-                if key not in busy:  # everything was broken off meanwhile
-                    return
-                append(path, record)
-                busy.discard(key)
-                turn.notify_all()
-                told = f"NLPD {record['nlpd']:.3f}, {record['fit']:.1f} s" if record["status"] == "ok" else record["reason"]
-                say(f"[{total - len(todo) - len(busy)}/{total}] {name} {k} {METHODS[key].name}: {told}")
-
-    def break_off() -> None:
-        """Nothing more is taken up, and what is under way ends without a record; at the end of a run there is nothing."""
-        with turn:
-            todo.clear()
-            for key in busy:
-                workers[key].kill()
-            busy.clear()
-            turn.notify_all()
-
-    cores = sorted(os.sched_getaffinity(0)) if jobs > 1 and hasattr(os, "sched_getaffinity") else [None]
-    others = Others()
     try:
         with others:
-            try:
-                with ThreadPoolExecutor(jobs) as pool:
-                    lanes = [pool.submit(lane, cores[i % len(cores)]) for i in range(jobs)]
-                    try:
-                        for done in lanes:
-                            done.result()
-                    finally:
-                        break_off()
-            finally:  # only once the lanes have ended
-                for worker in workers.values():
-                    worker.stop()
+            Runs(path, tables, todo, methods, limit).run(jobs)
     finally:
         if total:
             seconds = time.perf_counter() - others.began
@@ -124,7 +144,7 @@ def collect(
 
 
 def per_table(name: str, own: dict[str, dict[int, Record]], verdicts: dict[str, tuple]) -> Table:
-    """One table's figures: the mean over the splits of each method."""
+    """Return the figures of one table: the mean over the splits, for each method."""
     rows = []
     for key in (key for key in METHODS if key in own):
         records = list(own[key].values())
@@ -141,14 +161,14 @@ def per_table(name: str, own: dict[str, dict[int, Record]], verdicts: dict[str, 
 
 
 def summary(latest: dict[Key, Record]) -> Report:
-    """The page: who wins where, what every library took, and every table."""
+    """Return the page: wins and losses, times, and every table."""
     by: dict[str, dict[str, dict[int, Record]]] = {}
     for (name, k, key), r in latest.items():
         by.setdefault(name, {}).setdefault(key, {})[k] = r
     names = sorted(by, key=lambda name: (min(r["n"] for part in by[name].values() for r in part.values()), name))
     peers = [key for key in PEERS if any(key in by[name] for name in names)]
     verdicts = {n: {p: judge(by[n].get("covary", {}), by[n][p]) for p in peers if p in by[n]} for n in names}
-    judged = [[v for v in found.values() if v[0] != "not judged"] for found in verdicts.values()]
+    judged = [[v for v in found.values() if v[0] != "not compared"] for found in verdicts.values()]
     hardest = [max(found, key=lambda v: (v[0] == "loss (failed)", v[1] if v[3] else -np.inf)) for found in judged if found]
     short, over, methods, bars = [], [], [], []
     for p in peers:
@@ -156,14 +176,14 @@ def summary(latest: dict[Key, Record]) -> Report:
         pairs = [(latest[n, k, "covary"], r) for n in names for k, r in by[n].get(p, {}).items() if (n, k, "covary") in latest]
         took = np.array([(a["fit"], b["fit"]) for a, b in pairs if a["status"] == b["status"] == "ok"]).reshape(-1, 2)
         ratios = [took[:, 1].sum() / took[:, 0].sum(), np.median(took[:, 1] / took[:, 0])] if len(took) else []
-        decided = [w for w in words if w != "not judged"]
+        decided = [w for w in words if w != "not compared"]
         if decided:
             kept = 100 * sum(not w.startswith("loss") for w in decided) / len(decided)
             bars.append(Bar(f"tables won or tied on NLPD against {METHODS[p].name}", kept, WON, "%", least=True))
         if ratios:
-            bars.append(Bar(f"seconds of all fits, {METHODS[p].name} over covary", float(ratios[0]), FASTER, least=True))
+            bars.append(Bar(f"total time of fits: {METHODS[p].name} / covary", float(ratios[0]), FASTER, least=True))
         short.append([METHODS[p].name, *tally(words), *(map(figure, ratios) if ratios else ["–"] * 2)])
-    short.append(["the best peer of each table", *tally([v[0] for v in hardest]), "", ""])
+    short.append(["the best other library of each table", *tally([v[0] for v in hardest]), "", ""])
     for n in names:
         splits = max(len(part) for part in by[n].values())
         over.append([n, str(splits), *(gap(verdicts[n][p]) if p in verdicts[n] else "" for p in peers)])
@@ -181,36 +201,39 @@ def summary(latest: dict[Key, Record]) -> Report:
     bars += [Bar(what, inside["covary"], COVERAGE[0], "%", least=True), Bar(what, inside["covary"], COVERAGE[1], "%")]
     parts = [*heads(short, over, methods, peers), *(per_table(n, by[n], verdicts[n]) for n in names)]
     states = {r["source"] for r in latest.values() if r["source"]}
-    mixed = f"\ncovary's results come from {len(states)} states of its source: `--redo covary` makes them one."
+    mixed = f"\ncovary's results come from {len(states)} versions of its source; `--redo covary` runs them again."
     return Report("Defaults on real tables", TEXT + (mixed if len(states) > 1 else ""), parts, bars)
 
 
 def heads(short: list, over: list, methods: list, peers: list[str]) -> list[Table]:
-    """The tables above those of every data table."""
-    tallied = ("covary against", "tables", "wins", "ties", "losses", "not judged", "by failure", "wins or ties")
+    """Return the summary tables."""
+    tallied = ("covary against", "tables", "wins", "ties", "losses", "not compared", "by failure", "wins or ties")
     notes = [
-        "The mean difference of NLPD over the splits both have, against its standard error: a tie where it is no larger. "
-        "Splits share most of their rows, so the standard error is on the small side. With one split (± ?) the sign decides.",
-        "A fit that failed loses: who failed more often has lost the table (by failure). Splits on which a peer was stopped by "
-        "our time limit are left out, tables without others not judged; covary stopped would be covary failed.",
-        "The best peer of a table is the one with the lowest NLPD on the splits it shares with covary, known only afterwards.",
-        "Seconds of fits: the peer's over covary's, where both ended; a peer's stopped fits, the longest, are not in it.",
+        "The mean difference of NLPD over the common splits is compared with its standard error; if it is not larger, the "
+        "result is a tie. Splits share most of their rows, so the standard error is an underestimate. With one split (± ?) "
+        "the sign decides.",
+        "A failed fit counts as a loss: the library with more failures loses the table (by failure). Splits on which "
+        "another library exceeded the time limit are excluded; for covary, exceeding the limit would count as a failure.",
+        "The best other library of a table is the one with the lowest NLPD on the splits it shares with covary. It is "
+        "chosen afterwards.",
+        "Seconds: the time of the other library divided by that of covary, for fits that both finished. Fits of other "
+        "libraries that were stopped, which are the longest, are not included.",
     ]
-    fitted = ("method", "version", "fits", "failed", "stopped", "inside 95 %", "fit, s in all", "predict, s in all")
+    fitted = ("method", "version", "fits", "failed", "stopped", "inside 95 %", "fit, s, total", "predict, s, total")
     return [
-        Table("In short", (*tallied, "seconds, total", "seconds, median"), short, notes),
+        Table("Overview", (*tallied, "seconds, total", "seconds, median"), short, notes),
         Table(
-            "NLPD, covary − peer",
+            "NLPD, covary − other library",
             ("table", "splits", *(METHODS[p].name for p in peers)),
             over,
-            ["Below zero: covary is better."],
+            ["Negative values: covary is better."],
         ),
         Table("The methods", fitted, methods, [f"{METHODS[key].name}: {METHODS[key].note}." for key in ("covary", *peers)]),
     ]
 
 
 def run(smoke: bool = False) -> Report:
-    """covary alone on a synthetic table; or, since a whole run takes hours, the page of the results there are."""
+    """Run covary alone on a synthetic table; or, because a whole run takes hours, write the page from existing results."""
     if not smoke:
         return summary(read(ROOT / "docs" / "benchmarks" / real.RESULTS)[0])
     with tempfile.TemporaryDirectory() as out:
@@ -223,7 +246,7 @@ def run(smoke: bool = False) -> Report:
 
 
 def chosen(parser: argparse.ArgumentParser, text: str | None, known: Iterable[str], what: str) -> list[str]:
-    """The names asked for, separated by commas; a table may be named without its folder."""
+    """Return the requested names, separated by commas; the folder of a table may be omitted."""
     known = list(known)
     if text is None:
         return known
@@ -234,23 +257,21 @@ def chosen(parser: argparse.ArgumentParser, text: str | None, known: Iterable[st
 
 
 def main() -> int:
-    """Run what is missing, then write the page."""
+    """Run the missing fits, then write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.defaults", description=__doc__)
     parser.add_argument("--tables", help="only these, separated by commas (uci/yacht, or yacht for all of that name)")
     parser.add_argument("--methods", help=f"only these, separated by commas: {', '.join(METHODS)}")
     parser.add_argument("--splits", type=int, metavar="K", help="only the first K splits of each table")
-    parser.add_argument(
-        "--jobs", type=int, choices=(1, 2), default=1, help="2: two fits at a time, each with a core of its own"
-    )
+    parser.add_argument("--jobs", type=int, choices=(1, 2), default=1, help="2: two fits at a time, each on its own core")
     parser.add_argument("--limit", type=float, default=LIMIT, help="seconds after which a fit is stopped")
-    parser.add_argument("--redo", metavar="METHODS", help="forget these methods' results on these tables first")
-    parser.add_argument("--data", type=Path, help="where the tables are (default: COVARY_DATA, or data)")
+    parser.add_argument("--redo", metavar="METHODS", help="delete the results of these methods on these tables first")
+    parser.add_argument("--data", type=Path, help="folder of the tables (default: COVARY_DATA, or data)")
     parser.add_argument(
         "--out", type=Path, default=ROOT / "docs" / "benchmarks", help=f"the folder of {real.RESULTS} and the page"
     )
-    parser.add_argument("--report", action="store_true", help="only write the page from the results there are")
+    parser.add_argument("--report", action="store_true", help="only write the page from existing results")
     parser.add_argument(
-        "--smoke", action="store_true", help="covary alone on a synthetic table of 200 rows; nothing is written"
+        "--smoke", action="store_true", help="run covary alone on a synthetic table of 200 rows, and write nothing"
     )
     options = parser.parse_args()
     if options.smoke:
@@ -260,23 +281,23 @@ def main() -> int:
     if not options.report:
         data = real.folder(options.data)
         if data is None:
-            say("The tables are not here: name their folder with --data or COVARY_DATA (see benchmarks/tables.py).")
+            say("The tables were not found; give their folder with --data or COVARY_DATA (see benchmarks/tables.py).")
             return 1
         rows, left = real.find(data)
         names = chosen(parser, options.tables, rows, "--tables")
         methods = chosen(parser, options.methods, METHODS, "--methods")
         redo = chosen(parser, options.redo, METHODS, "--redo") if options.redo else []
         for name, reason in left.items() if options.tables is None else ():
-            say(f"{name} is left out: {reason}.")
+            say(f"{name} is omitted: {reason}.")
         for key in methods:
             if not METHODS[key].present:
-                say(f"{METHODS[key].name} is not installed here and left out.")
+                say(f"{METHODS[key].name} is not installed and is omitted.")
         methods = [key for key in methods if METHODS[key].present]
         real.forget(results, redo, names)
         try:
             collect(results, names, methods, lambda name: real.load(data, name), options.splits, options.jobs, options.limit)
         except KeyboardInterrupt:
-            say(f"Interrupted: what is done is in {results}; the same command goes on from there.")
+            say(f"Interrupted. Finished results are in {results}; run the same command again to resume.")
             return 130
     latest, runs = read(results)
     if not latest:

@@ -1,4 +1,4 @@
-"""The whole fit: covary from cold and warm, and the peers, from the same start."""
+"""Time of a complete fit: covary, cold and warm, and other libraries, from the same start."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMIT = 600.0  # seconds allowed to one fit of one peer
 
 
 def covary(n: int, warm: int) -> dict[str, Any]:
-    """Fit in this process: the first time, with everything that is compiled, and the best of a few more."""
+    """Return the time of the first fit in this process, including compilation, and the best of a few more."""
     from covary import Data, learn
 
     data = Data(*table(n))
@@ -32,7 +32,7 @@ def covary(n: int, warm: int) -> dict[str, Any]:
 
 
 def own_fit(n: int, warm: int) -> dict[str, Any]:
-    """covary's fit in a process of its own."""
+    """Fit with covary in a separate process."""
     outcome = fresh("benchmarks.fit:covary", limit=LIMIT, n=n, warm=warm)
     if outcome.failure:
         raise RuntimeError(f"covary's own fit at n = {n} failed: {outcome.failure}")
@@ -41,14 +41,14 @@ def own_fit(n: int, warm: int) -> dict[str, Any]:
 
 
 def peer_fits(n: int) -> tuple[dict[str, Fit], list[str]]:
-    """Every peer that is here and asked for this n, and remarks on all of them."""
+    """Fit with every installed library that is compared at this n, and return notes on all of them."""
     fits: dict[str, Fit] = {}
     notes = []
     for key, peer in PEERS.items():
         if not peer.present:
-            notes.append(f"{peer.name} is not installed here and left out.")
+            notes.append(f"{peer.name} is not installed and is omitted.")
         elif n > peer.largest:
-            notes.append(f"{peer.name} is left out at n = {n} to keep the run short.")
+            notes.append(f"{peer.name} is omitted at n = {n} to keep the run short.")
         else:
             found = fit(key, n, LIMIT)
             say(f"n = {n}, {peer.name}: {found}")
@@ -61,7 +61,7 @@ def peer_fits(n: int) -> tuple[dict[str, Fit], list[str]]:
 
 
 def compare(n: int, smoke: bool) -> tuple[Table, list[Bar]]:
-    """One table: covary, before and after the peers (the better of the two counts), and the peers."""
+    """Return one table: covary, before and after the other libraries (the better of the two counts), and the others."""
     own = own_fit(n, 1 if smoke else 3)
     fits, remarks = ({}, []) if smoke else peer_fits(n)
     if fits:
@@ -77,10 +77,20 @@ def compare(n: int, smoke: bool) -> tuple[Table, list[Bar]]:
     rows = [row(f"covary, {name}", own[name], own["evidence"], steps, own["others"]) for name in ("warm", "cold")]
     for key, f in sorted(fits.items(), key=lambda item: item[1].seconds):
         rows.append(row(PEERS[key].name, f.seconds, f.evidence, str(f.evaluations or "?"), f.others))
-    columns = ("library", "seconds", "/ covary warm", "/ covary cold", "evidence", "below best", "evaluations", "others")
+    columns = (
+        "library",
+        "seconds",
+        "/ covary warm",
+        "/ covary cold",
+        "evidence",
+        "below best",
+        "evaluations",
+        "background load",
+    )
     notes = [
-        "evidence: `covary.log_evidence` at each library's final hyperparameters; below best: how far below the best one.",
-        "others: how many cores other processes used meanwhile.",
+        "evidence: `covary.log_evidence` at the final hyperparameters of each library. below best: difference to the best "
+        "library.",
+        "background load: mean number of cores used by other processes.",
         *remarks,
     ]
     bars = []
@@ -88,24 +98,27 @@ def compare(n: int, smoke: bool) -> tuple[Table, list[Bar]]:
         fastest = min(f.seconds for f in fits.values())
         highest = max(f.evidence for f in fits.values())
         bars = [
-            Bar(f"whole fit, fastest peer over covary warm, n = {n}", fastest / own["warm"], FASTER, least=True),
-            Bar(f"whole fit, fastest peer over covary cold, n = {n}", fastest / own["cold"], FASTER, least=True),
-            Bar(f"evidence below the best peer, n = {n}", highest - own["evidence"], BELOW, unit="nats"),
+            Bar(f"time of a fit: fastest other library / covary, warm, n = {n}", fastest / own["warm"], FASTER, least=True),
+            Bar(f"time of a fit: fastest other library / covary, cold, n = {n}", fastest / own["cold"], FASTER, least=True),
+            Bar(f"log evidence of the best other library minus covary, n = {n}", highest - own["evidence"], BELOW, unit="nats"),
         ]
     return Table(f"n = {n}", columns, rows, notes), bars
 
 
 def run(smoke: bool = False) -> Report:
-    """Measure every size, and judge at the one the promise is about."""
+    """Measure every size, and compare with the targets at one of them."""
     tables, bars = [], []
     for n in (200,) if smoke else SIZES:
         part, judged = compare(n, smoke)
         tables.append(part)
         bars += judged
     text = (
-        "Every library fits the same model (zero mean, one variance, eight length-scales, noise) from the same start, each\n"
-        "in a process of its own; import and data are not counted. covary cold is the first fit of a process, with everything\n"
-        "that is compiled, the better of two processes (one before the peers, one after); warm is the best of five more. The\n"
-        "peers take long and are run once, so what others did meanwhile tells against them; GPJax compiles inside its fit."
+        "Every library fits the same model (zero mean, one variance, eight length-scales, noise) from the same start in a "
+        "separate\n"
+        "process; import and data are not counted. *covary, cold* is the first fit of a process, including compilation: "
+        "the better of\n"
+        "two processes, one before and one after the other libraries. *covary, warm* is the best of five more fits. The "
+        "other libraries\n"
+        "take long and are run once, so background load affects them more. GPJax compiles inside its fit."
     )
-    return Report("The whole fit", text, tables, bars)
+    return Report("Time of a complete fit", text, tables, bars)

@@ -1,4 +1,4 @@
-"""The cost of a kernel's matrix, relative to the squared exponential's."""
+"""Time to compute the matrix of a kernel, relative to the squared exponential."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = ("SquaredExponential", *JUDGED, "NeuralNetwork")
 
 
 def measure(n: int, columns: int, repeats: int) -> tuple[dict[str, float], dict[str, float]]:
-    """The best seconds of each gram: the public call, and the lower triangle into a buffer, as inside a fit."""
+    """Return the best time of each matrix: the public call, and the lower triangle in a buffer, as inside a fit."""
     from covary import kernels
     from covary.data import as_inputs
     from covary.kernels.tiles import gram_lower
@@ -30,7 +30,7 @@ def measure(n: int, columns: int, repeats: int) -> tuple[dict[str, float], dict[
 
 
 def run(smoke: bool = False) -> Report:
-    """Measure at one column and at eight, and judge the kernels the promise names by the stricter of the two calls."""
+    """Measure at one column and at eight; the criterion is evaluated for the stricter of the two calls."""
     n = 200 if smoke else 4000
     tables, bars = [], []
     for columns in (1, 8):
@@ -44,9 +44,12 @@ def run(smoke: bool = False) -> Report:
         tables.append(Table(f"n = {n}, {columns} column{'s' if columns > 1 else ''}", heads, rows))
         if not smoke:
             worst = max(JUDGED, key=lambda name: lower[name] / lower[base])
-            bars.append(Bar(f"slowest gram over SE's ({worst}), n = {n}, d = {columns}", lower[worst] / lower[base], LIMIT))
+            bars.append(
+                Bar(f"slowest kernel / SquaredExponential ({worst}), n = {n}, d = {columns}", lower[worst] / lower[base], LIMIT)
+            )
     text = (
-        "gram: the public `kernel.gram(X)`, the whole symmetric matrix in new memory. lower triangle: the same tiles into a\n"
-        "buffer that is used again, as inside a fit; the bar is judged there, where nothing dilutes the ratio."
+        "*gram* is the public `kernel.gram(X)`, which returns the whole symmetric matrix in new memory. *lower triangle*\n"
+        "computes the same tiles in a buffer that is reused, as inside a fit. The criterion refers to the lower triangle,\n"
+        "where no other cost affects the ratio."
     )
     return Report("Kernel matrices", text, tables, bars)

@@ -1,4 +1,4 @@
-"""Finished parts of a long benchmark in a file: a run that was broken off goes on from there."""
+"""Finished parts of a long benchmark in a file, from which an interrupted run resumes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 from benchmarks.measure import fresh, say
 
-QUIET = ("groups", "off")  # too long to be told
+QUIET = ("groups", "off")  # too long to print
 
 
 class Kept:
-    """What fresh processes have returned, by key.
+    """Results of fresh processes, by key.
 
     Parameters
     ----------
     path
-        The file (JSON); None keeps nothing.
+        JSON file; None stores nothing.
     limit
-        Seconds allowed to one process.
+        Seconds allowed per process.
     """
 
     def __init__(self, path: Path | None, limit: float) -> None:
@@ -28,7 +28,7 @@ class Kept:
         self.held: dict[str, Any] = json.loads(path.read_text()) if path is not None and path.exists() else {}
 
     def of(self, key: str, target: str, *, limit: float | None = None, **arguments: Any) -> dict[str, Any]:
-        """What this target gives, from the file or from a fresh process; ``failure`` says why there is nothing."""
+        """Return the result of a target, from the file or a fresh process; ``failure`` contains the reason if there is none."""
         if key not in self.held:
             began = time.perf_counter()
             outcome = fresh(target, limit=limit or self.limit, **arguments)
@@ -43,6 +43,6 @@ class Kept:
         return self.held[key]
 
     def write(self) -> None:
-        """Put it on disk."""
+        """Write the file."""
         if self.path is not None:
             self.path.write_text(json.dumps(self.held))

@@ -1,4 +1,4 @@
-"""What every kernel's matrix costs beside its arithmetic: ``python -m benchmarks.kernel_costs --out docs/benchmarks``."""
+"""The cost of every kernel's matrix and of its arithmetic: ``python -m benchmarks.kernel_costs --out docs/benchmarks``."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from benchmarks.measure import Others, interleaved
 from benchmarks.report import Bar, Report, Table, write
 
 LIMIT = 3.0
-TEXT = """For every kernel, the functions its formula needs for one entry of the matrix are counted by hand; what one of them
-costs is measured in the same run, in the same tiles, from probes that do nothing else (the difference between nine of it and
-one, over eight). The distance is the probe with none. *honest* is that sum, *measured* the lower triangle of the matrix into
-a buffer, as inside a fit, and the ratio is judged. One input column unless the kernel needs two; the best of the repeats."""
+TEXT = """\
+For every kernel, the function evaluations that its formula needs for one entry of the matrix are counted by hand. The time of
+one evaluation is measured in the same run and the same tiles, with test kernels that evaluate one function nine times or once
+(the difference, divided by eight). The distance is the test kernel without any function. *predicted* is the sum of these
+times. *measured* is the time to compute the lower triangle of the matrix in a buffer, as inside a fit. The criterion refers to
+their ratio. There is one input column unless the kernel needs two; times are the best of several repeats."""
 
 Counts = dict[str, float]
 
 
 def cases() -> list[tuple[str, Any, int, Counts]]:
-    """Name, kernel, columns, and what one entry needs."""
+    """Name, kernel, columns, and what operations per entry."""
     import jax.numpy as jnp
 
     from covary import kernels as ks
@@ -96,7 +98,7 @@ def cases() -> list[tuple[str, Any, int, Counts]]:
 
 
 def probes() -> dict[str, Callable[[int], Any]]:
-    """Kernels that apply one function so many times to the squared distance, and nothing else."""
+    """Kernels that apply one function to the squared distance a given number of times."""
     import jax.numpy as jnp
 
     from covary.kernels.base import AbstractKernel, Traits
@@ -132,7 +134,7 @@ def probes() -> dict[str, Callable[[int], Any]]:
 
 
 def run(smoke: bool = False) -> Report:
-    """Units first, then every kernel beside them."""
+    """Measure the operations first, then every kernel."""
     from covary.data import as_inputs
     from covary.kernels.tiles import gram_lower
 
@@ -159,15 +161,15 @@ def run(smoke: bool = False) -> Report:
         honest = seconds["none"] + sum(unit[f] * c for f, c in counts.items())
         ratio = found[name] / honest
         worst, where = max((worst, where), (ratio, name))
-        needs = ", ".join(f"{c:g} {f}" for f, c in counts.items()) or "the product alone"
+        needs = ", ".join(f"{c:g} {f}" for f, c in counts.items()) or "inner product only"
         rows.append([name, needs, f"{1e3 * honest:.1f}", f"{1e3 * found[name]:.1f}", f"{ratio:.2f}"])
     per = 1e9 * 2 / n**2
     units = [["distance", f"{per * seconds['none']:.2f}"], *([name, f"{per * u:.2f}"] for name, u in unit.items())]
     tables = [
-        Table(f"Every kernel, n = {n}", ("kernel", "one entry needs", "honest, ms", "measured, ms", "ratio"), rows),
-        Table("What one of each costs", ("function", "nanoseconds an entry"), units),
+        Table(f"Every kernel, n = {n}", ("kernel", "operations per entry", "predicted, ms", "measured, ms", "ratio"), rows),
+        Table("Time of one operation", ("function", "nanoseconds per entry"), units),
     ]
-    bars = [] if smoke else [Bar(f"most over its honest cost ({where})", worst, LIMIT)]
+    bars = [] if smoke else [Bar(f"largest measured / predicted time ({where})", worst, LIMIT)]
     return Report("Kernel matrices and their arithmetic", TEXT, tables, bars)
 
 
@@ -176,9 +178,9 @@ def _coded(name: str) -> bool:
 
 
 def main() -> int:
-    """Measure, and write the page."""
+    """Measure and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kernel_costs", description=__doc__)
-    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
+    parser.add_argument("--out", type=Path, help="folder to write the page to; if omitted, the page is only printed")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with Others() as others:

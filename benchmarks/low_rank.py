@@ -1,4 +1,4 @@
-"""VFE's evidence with its gradient beside the peers: ``python -m benchmarks.low_rank --out docs/benchmarks``."""
+"""The VFE bound with its gradient, compared with other libraries: ``python -m benchmarks.low_rank --out docs/benchmarks``."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from benchmarks.report import Bar, Report, Table, figure, write
 
 ROWS, INDUCING, COLUMNS = 20_000, 500, 8
 PEERS = {"GPyTorch": ("gpytorch", "gpytorch"), "GPflow": ("gpflow", "gpflow")}
-TEXT = """One evaluation of the collapsed variational bound (Titsias 2009) and its gradient over the hyperparameters at
-n = 20,000 rows, m = 500 inducing inputs, eight columns, a squared exponential with a length-scale each, in float64. Every
-library in a process of its own, the best of several evaluations after the first; the bounds must agree. covary's second line
-also has the gradient over the inducing inputs, which the peers compute in the same pass."""
+TEXT = """\
+One evaluation of the collapsed variational bound (Titsias 2009) and its gradient over the hyperparameters, for n = 20,000 rows
+with m = 500 inducing inputs, eight columns and a squared exponential with one length-scale per column, in float64. Every
+library runs in a separate process; the time is the best of several evaluations after the first. The bounds must agree. The
+second row of covary includes the gradient over the inducing inputs, which the other libraries compute in the same pass."""
 
 
 def problem(rows: int = ROWS, inducing: int = INDUCING) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Inputs, targets and inducing inputs."""
+    """Return inputs, targets and inducing inputs."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, COLUMNS))
     return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=rows), X[:inducing].copy()
 
 
 def best(function: Any, repeats: int = 6) -> tuple[float, float, float]:
-    """The value, and the seconds of the first and of the best later call."""
+    """Return the value, and the time of the first and of the best later call."""
     times = []
     for _ in range(repeats):
         began = time.perf_counter()
@@ -55,7 +56,7 @@ def covary(learned: bool, rows: int = ROWS, inducing: int = INDUCING, repeats: i
 
 
 def gpytorch() -> dict[str, float]:
-    """GPyTorch's: an exact GP with an inducing point kernel."""
+    """GPyTorch: an exact GP with an inducing point kernel."""
     import gpytorch as g
     import torch
 
@@ -89,7 +90,7 @@ def gpytorch() -> dict[str, float]:
 
 
 def gpflow() -> dict[str, float]:
-    """GPflow's SGPR, compiled."""
+    """GPflow: SGPR, compiled."""
     import gpflow as g
     import tensorflow as tf
 
@@ -108,7 +109,7 @@ def gpflow() -> dict[str, float]:
 
 
 def run(smoke: bool = False) -> Report:
-    """Every library that is installed."""
+    """Run every installed library."""
     if smoke:
         found = {"covary": covary(False, 1500, 30, 2) | {"others": 0.0}}
     else:
@@ -127,19 +128,19 @@ def run(smoke: bool = False) -> Report:
         for name, f in found.items()
     ]
     bars = [
-        Bar(f"{name} over covary", f["seconds"] / mine, 2.0, least=True)
+        Bar(f"time: {name} / covary", f["seconds"] / mine, 2.0, least=True)
         for name, f in found.items()
         if not name.startswith("covary")
     ]
-    columns = ("library", "seconds", "/ covary", "first call", "bound", "others")
-    return Report("VFE, evidence and gradient", TEXT, [Table(f"n = {ROWS:,}, m = {INDUCING}", columns, rows)], bars)
+    columns = ("library", "seconds", "/ covary", "first call", "bound", "background load")
+    return Report("Evidence and gradient of VFE", TEXT, [Table(f"n = {ROWS:,}, m = {INDUCING}", columns, rows)], bars)
 
 
 def main() -> int:
-    """Measure, and write the page."""
+    """Measure and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.low_rank", description=__doc__)
-    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
-    parser.add_argument("--smoke", action="store_true", help="covary alone, in little; nothing is written")
+    parser.add_argument("--out", type=Path, help="folder to write the page to; if omitted, the page is only printed")
+    parser.add_argument("--smoke", action="store_true", help="run covary alone on few rows, and write nothing")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with Others() as others:

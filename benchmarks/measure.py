@@ -1,4 +1,4 @@
-"""Measuring: interleaved repeats, fresh processes with a time limit, peak memory."""
+"""Measurements: alternating repeats, fresh processes with a time limit, peak memory."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK = "benchmark-result: "
-QUIET = 0.15  # cores that others may use while we measure
+QUIET = 0.15  # cores that other processes may use during a measurement
 patience = 0.0  # seconds to wait for a quiet machine before every fresh process; set by benchmarks.run
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a fresh process returned: a value, or the reason why there is none; and the cores others used meanwhile."""
+    """Result of a fresh process: a value or the reason for its failure, and the cores that other processes used."""
 
     value: Any = None
     failure: str = ""
@@ -30,16 +30,16 @@ class Outcome:
 
 
 def spent() -> float:
-    """The processor seconds all processes of this machine have used since it started; zero where that cannot be read."""
+    """Return the processor seconds that all processes have used since the machine started; zero if unknown."""
     try:
         fields = [float(v) for v in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-        return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")  # all but idle and waiting
+        return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")  # everything except idle and waiting
     except (OSError, ValueError, IndexError):
         return 0.0
 
 
 def settle() -> float:
-    """Wait until the machine is quiet, or until patience ends; how many cores others still use."""
+    """Wait until the machine is quiet or the time is over, and return the number of cores that others use."""
     until = time.monotonic() + patience
     while True:
         began, before = time.perf_counter(), spent()
@@ -51,7 +51,7 @@ def settle() -> float:
 
 
 class Others:
-    """How many cores other processes use while a block runs (what this process and its children use is taken off)."""
+    """Number of cores that other processes use while a block runs, excluding this process and its children."""
 
     def __enter__(self) -> Others:
         self.began, self.before, self.own = time.perf_counter(), spent(), self._own()
@@ -69,12 +69,12 @@ class Others:
 
 
 def say(text: str) -> None:
-    """A line of progress, so that a long run that fails has not been for nothing."""
+    """Print a line of progress, so that results of a long run that fails are not lost."""
     print(text, file=sys.stderr, flush=True)
 
 
 def seconds(function: Callable[[], Any]) -> float:
-    """How long one call takes."""
+    """Return the seconds that one call takes."""
     began = time.perf_counter()
     function()
     return time.perf_counter() - began
@@ -88,10 +88,10 @@ def interleaved(
     warm: int = 1,
     budget: float = 60.0,
 ) -> dict[str, float]:
-    """The best time of each function over rounds in which all take turns, so that a busy moment hits all alike.
+    """Return the best time of each function over rounds in which all take turns, so that load affects all equally.
 
-    ``prepare[name]`` is called, untimed, before each call; ``warm`` rounds are not counted; after three rounds no new one
-    begins once ``budget`` seconds are spent.
+    ``prepare[name]`` is called before each call and is not timed. ``warm`` rounds are not counted. After three rounds no new
+    one begins once ``budget`` seconds are spent.
     """
     best = dict.fromkeys(functions, float("inf"))
     until = time.monotonic() + budget
@@ -108,7 +108,7 @@ def interleaved(
 
 
 def environment() -> dict[str, str]:
-    """The environment of a fresh process: this one, on the CPU, with the benchmarks and covary importable."""
+    """Return the environment of a fresh process: this one, on the CPU, with the benchmarks and covary importable."""
     import covary
 
     source = str(Path(covary.__file__).resolve().parent.parent)
@@ -117,7 +117,7 @@ def environment() -> dict[str, str]:
 
 
 def fresh(target: str, *, limit: float = 900.0, **arguments: Any) -> Outcome:
-    """Call ``module:function`` with these arguments in a fresh process and return its value (which must fit in JSON)."""
+    """Call ``module:function`` with these arguments in a fresh process and return its value, which must fit in JSON."""
     command = [sys.executable, "-m", "benchmarks.measure", target, json.dumps(arguments)]
     if patience:
         settle()
@@ -136,7 +136,7 @@ def fresh(target: str, *, limit: float = 900.0, **arguments: Any) -> Outcome:
 
 
 def process_seconds(code: str, *arguments: str, repeats: int = 1, limit: float = 300.0) -> float:
-    """The best wall time of a whole fresh process that runs this code, from its start to its end."""
+    """Return the best wall time of a fresh process that runs this code, from its start to its end."""
     best = float("inf")
     for _ in range(repeats):
         began = time.perf_counter()
@@ -147,15 +147,15 @@ def process_seconds(code: str, *arguments: str, repeats: int = 1, limit: float =
 
 
 def peak_bytes() -> int:
-    """The largest resident size this process has had.
+    """Return the peak resident size of this process.
 
-    From ``/proc`` where it exists: ``ru_maxrss`` of a child also counts what its parent held when it was started.
+    Read from ``/proc`` if it exists, because ``ru_maxrss`` of a child includes the memory of its parent at the start.
     """
     return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def resident_bytes() -> int:
-    """The resident size of this process now."""
+    """Return the current resident size of this process."""
     return _status("VmRSS") or peak_bytes()
 
 
@@ -170,7 +170,7 @@ def _status(name: str) -> int:
 
 
 def reset_peak() -> bool:
-    """Forget the peak so far (Linux only); whether that worked."""
+    """Reset the peak (Linux only), and return whether that worked."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

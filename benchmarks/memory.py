@@ -1,4 +1,4 @@
-"""Peak memory of a fit and of a large prediction, and the latter's speed against scikit-learn."""
+"""Peak memory of a fit and of a large prediction, and the time of the prediction compared with scikit-learn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPTIMUM = (2.8, 37.0, 38.0, 34.0, 1200.0, 4e5, 4e5, 4e5)  # length-scales near t
 
 
 def fit_memory(kind: str, n: int, max_time: float) -> dict[str, Any]:
-    """Learn and condition in this process; bytes above what the import left."""
+    """Learn and condition in this process, and return the bytes used in addition to the import."""
     from covary import Data, condition, learn
 
     before = resident_bytes()
@@ -39,7 +39,7 @@ def _posterior(n: int) -> Any:
 
 
 def predict_memory(n: int, points: int) -> dict[str, Any]:
-    """Mean and std at many points in this process: seconds, and bytes above what the posterior already held."""
+    """Predict mean and std at many points in this process; return seconds, and bytes in addition to those of the posterior."""
     posterior = _posterior(n)
     new = table(points, seed=1)[0]
     posterior.predict(new[:600])
@@ -53,7 +53,7 @@ def predict_memory(n: int, points: int) -> dict[str, Any]:
 
 
 def predict_race(n: int, points: int, share: int, repeats: int) -> dict[str, float]:
-    """Mean and std by covary at all points and by scikit-learn at a share of them, taking turns."""
+    """Predict with covary at all points and with scikit-learn at a fraction of them, alternately."""
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
@@ -82,7 +82,7 @@ def _value(target: str, **arguments: Any) -> Any:
 
 
 def run(smoke: bool = False) -> Report:
-    """Measure, and judge against the bars."""
+    """Measure, and compare with the targets."""
     n, bars, rows = (200 if smoke else 4000), [], []
     buffer = n * n * 8
     for kind in ("SE", "CO2"):
@@ -91,28 +91,31 @@ def run(smoke: bool = False) -> Report:
         sizes = (f"{got['learn'] / MIB:.0f}", f"{got['all'] / MIB:.0f}", f"{share:.2f}")
         rows.append([kind, *sizes, f"{got['seconds']:.1f}", str(got["full"])])
         if not smoke:
-            bars.append(Bar(f"peak memory of a fit above the import, {kind}, n = {n}", share, BUFFERS, unit="n × n buffers"))
+            bars.append(
+                Bar(f"peak memory of a fit above that of the import, {kind}, n = {n}", share, BUFFERS, unit="n × n buffers")
+            )
     fits = Table(
         f"A fit at n = {n}; one n × n buffer is {buffer / MIB:.0f} MiB",
         ("kernel", "learn, MiB", "learn + condition, MiB", "buffers", "seconds", "evaluations at n"),
         rows,
         (
-            "Peak resident size of a fresh process above its size after the import; what XLA needs to compile counts.",
-            "SE: the whole fit, ARD on eight columns. CO2: eqs. 5.15 to 5.19 of the book on a series of one "
-            "column, every evaluation at full n, stopped after 20 s.",
+            "Peak resident size of a fresh process above its size after the import, including the memory that XLA needs to "
+            "compile.",
+            "SE: a complete fit with ARD on eight columns. CO2: eqs. 5.15 to 5.19 of the book on a series with one column, "
+            "with every evaluation at full n, stopped after 20 s.",
         ),
     )
     learned, points = (200, 2000) if smoke else (2000, 100_000)
     held = _value("predict_memory", n=learned, points=points)
-    columns = ("library", "points", "seconds", "µs a point", "peak, MiB")
+    columns = ("library", "points", "seconds", "µs per point", "peak, MiB")
     mine = [f"{held['bytes'] / MIB:.0f}"]
     notes = [
-        "peak: above what the posterior already holds; points × n in float64 would be "
+        "peak: memory in addition to that of the posterior; a matrix of points × n in float64 would take "
         + f"{8 * learned * points / MIB:.0f} MiB."
     ]
     if smoke or importlib.util.find_spec("sklearn") is None:
         lines = [["covary", str(points), f"{held['seconds']:.2f}", f"{1e6 * held['seconds'] / points:.1f}", *mine]]
-        notes.append("scikit-learn is left out of this run.")
+        notes.append("scikit-learn is omitted in this run.")
     else:
         part = points // 5
         best = _value("predict_race", n=learned, points=points, share=part, repeats=3)
@@ -123,11 +126,17 @@ def run(smoke: bool = False) -> Report:
         ]
         ratio = best["sklearn"] * points / part / best["covary"]
         notes.append(
-            f"scikit-learn is measured on {part} points and scaled by {points // part}: it holds whole matrices of points × n."
+            f"scikit-learn is measured on {part} points and scaled by {points // part}, because it stores whole matrices "
+            "of points × n."
         )
         notes.append(f"Same hyperparameters; the standard deviations agree to {best['apart']:.0e}.")
         bars.append(
-            Bar(f"mean and std at {points} points from n = {learned}, scikit-learn over covary", ratio, FASTER, least=True)
+            Bar(f"time of mean and std at {points} points, n = {learned}: scikit-learn / covary", ratio, FASTER, least=True)
         )
-    predictions = Table(f"Mean and std at {points} points from n = {learned}", columns, lines, notes)
-    return Report("Memory, and large predictions", "Bounded memory, whatever the kernel.", [fits, predictions], bars)
+    predictions = Table(f"Mean and std at {points} points, n = {learned}", columns, lines, notes)
+    return Report(
+        "Memory and large predictions",
+        "The memory of fits and predictions, which is bounded for every kernel.",
+        [fits, predictions],
+        bars,
+    )

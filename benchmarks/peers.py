@@ -1,7 +1,7 @@
-"""The peers: the same model, from the same start, fitted the way each library's own documentation does it.
+"""Other libraries: the same model, from the same start, fitted as the documentation of each library describes.
 
-Every function runs in a process of its own and returns the seconds of the fit (import and data not counted; a library that
-compiles does so inside), its final hyperparameters and the number of evaluations where it is known.
+Every function runs in a separate process and returns the time of the fit (without import and data, but including any
+compilation), the final hyperparameters, and the number of evaluations if it is known.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 from benchmarks.measure import Outcome, fresh
 from benchmarks.problem import COLUMNS, START_NOISE, evidence_at, table
 
-CAP = 60  # iterations allowed to the peers that would otherwise take many minutes
+CAP = 60  # iterations allowed to libraries that would otherwise take many minutes
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A library to compare with: its name, its import, the largest n it is asked to fit, a remark for the table."""
+    """A library to compare with: its name, its import, the largest n it is run at, and a note for the table."""
 
     name: str
     module: str
@@ -30,7 +30,7 @@ class Peer:
 
     @property
     def present(self) -> bool:
-        """Whether it can be imported here."""
+        """Whether it can be imported."""
         return importlib.util.find_spec(self.module) is not None
 
 
@@ -44,7 +44,7 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Fit:
-    """A peer's fit: seconds, the log evidence covary finds at its optimum, evaluations if known, others' use of cores."""
+    """A fit by another library: seconds, covary's log evidence at its optimum, evaluations if known, and background load."""
 
     seconds: float
     evidence: float
@@ -53,7 +53,7 @@ class Fit:
 
 
 def fit(key: str, n: int, limit: float) -> Fit | str:
-    """Fit one peer in a process of its own; a sentence where that failed."""
+    """Fit with one library in a separate process; return a message if that failed."""
     outcome: Outcome = fresh(f"benchmarks.peers:{key}", limit=limit, n=n)
     if outcome.failure:
         return outcome.failure

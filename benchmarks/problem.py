@@ -1,9 +1,9 @@
-"""The problems that are measured: one regression table with eight columns, and a monthly-like series for the CO2 kernel.
+"""The problems that are measured: a regression table with eight columns, and a monthly series for the CO2 kernel.
 
 .. math:: y = \\sin 2x_1 + x_2^2/2 + x_3 x_4 + x_5/2 + 0.1\\,\\varepsilon,\\qquad x \\sim N(0, I_8)
 
-The model is the books' bare one: zero mean, one variance, a length-scale per column, Gaussian noise, no priors; the search
-starts at all ones and noise variance e⁻².
+The model has zero mean, one variance, one length-scale per column, Gaussian noise and no priors. The search starts with all
+hyperparameters at one and the noise variance at e⁻².
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ START_NOISE = float(np.exp(-2.0))
 
 
 def table(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (n, 8) and observations (n,)."""
+    """Return inputs (n, 8) and observations (n,)."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, COLUMNS))
     signal = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 + X[:, 2] * X[:, 3] + X[:, 4] / 2
@@ -26,7 +26,7 @@ def table(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def model(variance: float = 1.0, lengthscales: Sequence[float] | None = None, noise: float = START_NOISE) -> Any:
-    """The bare model in covary, at these hyperparameters."""
+    """Return the model at these hyperparameters."""
     from covary import GP, Model
     from covary.kernels import SquaredExponential
     from covary.likelihoods import Gaussian
@@ -36,14 +36,14 @@ def model(variance: float = 1.0, lengthscales: Sequence[float] | None = None, no
 
 
 def evidence_at(n: int, variance: float, lengthscales: Sequence[float], noise: float) -> float:
-    """covary's log evidence at a peer's final hyperparameters: one yardstick for all."""
+    """Return covary's log evidence at the final hyperparameters of a library, so that values can be compared."""
     from covary import Data, log_evidence
 
     return log_evidence(model(variance, lengthscales, noise), Data(*table(n)))
 
 
 def series(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Like the Mauna Loa record, but with as many rows as wanted: trend, season, slow wiggles, noise; x in years."""
+    """Return a series like the Mauna Loa record with n rows: trend, season, slow irregularities and noise; x in years."""
     rng = np.random.default_rng(seed)
     t = np.linspace(1958.0, 2004.0, n)
     s = t - 1958.0
@@ -52,7 +52,7 @@ def series(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def co2_model() -> Any:
-    """The CO2 kernel of Rasmussen & Williams (2006), eqs. 5.15 to 5.19, at its published values, the period fixed."""
+    """Return the CO2 kernel of Rasmussen & Williams (2006), eqs. 5.15 to 5.19, at its published values, with a fixed period."""
     from covary import GP, Model
     from covary.kernels import Periodic, RationalQuadratic, SquaredExponential
     from covary.likelihoods import Gaussian

@@ -1,4 +1,4 @@
-"""What a benchmark returns, and how it is written down."""
+"""Results of a benchmark, and the pages written from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESULTS = "results.json"
 
 @dataclass(frozen=True)
 class Bar:
-    """A promise, what was measured, and whether it was kept. ``least`` promises are kept by larger numbers."""
+    """A criterion: what is measured, the value, and the target. With ``least`` the target is a lower limit."""
 
     what: str
     measured: float
@@ -28,12 +28,12 @@ class Bar:
 
     @property
     def met(self) -> bool:
-        """Whether the promise was kept."""
+        """Whether the target is met."""
         return self.measured >= self.limit if self.least else self.measured <= self.limit
 
     @property
     def cells(self) -> tuple[str, str, str, str]:
-        """The bar as a row of a table."""
+        """The criterion as a row of a table."""
         sign = "≥" if self.least else "≤"
         unit = self.unit if self.unit == "×" else f" {self.unit}"
         return self.what, f"{figure(self.measured)}{unit}", f"{sign} {self.limit:g}{unit}", "yes" if self.met else "**no**"
@@ -41,7 +41,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with a heading and remarks below it."""
+    """A table with a heading, and notes below it."""
 
     title: str
     columns: Sequence[str]
@@ -54,7 +54,7 @@ class Table:
             raise ValueError(f"{self.title}: a row has {len(wrong[0])} cells but there are {len(self.columns)} columns")
 
     def markdown(self) -> str:
-        """The table in Markdown, its columns aligned so that the plain text can be read too."""
+        """Return the table in Markdown, with columns aligned in the plain text."""
         lines = grid(self.columns, self.rows)
         if self.notes:
             lines += ["", *(f"- {note}" for note in self.notes)]
@@ -63,7 +63,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Report:
-    """One script's outcome: its tables and the bars it judges."""
+    """Result of one script: its tables and criteria."""
 
     title: str
     text: str
@@ -71,15 +71,15 @@ class Report:
     bars: Sequence[Bar] = field(default_factory=tuple)
 
     def markdown(self) -> str:
-        """The whole report in Markdown."""
+        """Return the whole report in Markdown."""
         parts = [f"# {self.title}", "", self.text, ""]
         if self.bars:
-            parts += [*grid(("bar", "measured", "asked", "met"), [bar.cells for bar in self.bars]), ""]
+            parts += [*grid(("criterion", "measured", "target", "met"), [bar.cells for bar in self.bars]), ""]
         return "\n".join(parts) + "".join(table.markdown() for table in self.tables)
 
 
 def grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a Markdown table; all but the first column to the right."""
+    """Return the lines of a Markdown table; all columns except the first are right-aligned."""
     widths = [max(3, *(len(str(cell)) for cell in column)) for column in zip(columns, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
@@ -91,7 +91,7 @@ def grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def figure(value: float) -> str:
-    """A number with three significant digits, without an exponent."""
+    """Format a number with three significant digits, without an exponent."""
     size = abs(value)
     return (
         f"{value:.0f}" if size >= 100 else f"{value:.1f}" if size >= 10 else f"{value:.2f}" if size >= 0.1 else f"{value:.4f}"
@@ -99,7 +99,7 @@ def figure(value: float) -> str:
 
 
 def machine() -> str:
-    """The processor, its cores and the memory, in words."""
+    """Describe the processor, its cores and the memory."""
     model = platform.processor() or platform.machine()
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -116,7 +116,7 @@ def machine() -> str:
 
 
 def versions() -> str:
-    """Python, covary and every package that takes part and is installed."""
+    """Return the versions of Python, covary and the installed packages that are used."""
     import covary
 
     found = [f"Python {platform.python_version()}", f"covary {covary.__version__}"]
@@ -129,12 +129,12 @@ def versions() -> str:
 
 
 def write(folder: Path, name: str, report: Report, others: float) -> None:
-    """Write the page of one report, and a README that sums up every bar, also those of the other scripts' last runs."""
+    """Write the page of one report, and a README with the criteria of this script and of the last runs of the others."""
     folder.mkdir(parents=True, exist_ok=True)
     held = folder / RESULTS
     results = json.loads(held.read_text()) if held.exists() else {}
     stamp = {"date": time.strftime("%Y-%m-%d"), "machine": machine(), "versions": versions()}
-    load = f"other processes used {others:.1f} cores on average during the run"
+    load = f"background load (cores used by other processes, mean over the run): {others:.1f}"
     foot = f"\n---\n{stamp['date']} · {stamp['machine']} · {stamp['versions']} · {load}\n"
     (folder / f"{name}.md").write_text(report.markdown() + foot)
     results[name] = stamp | {"title": report.title, "others": round(others, 2), "bars": [asdict(bar) for bar in report.bars]}
@@ -143,7 +143,7 @@ def write(folder: Path, name: str, report: Report, others: float) -> None:
 
 
 def summary(results: dict[str, dict]) -> str:
-    """The README of the folder: every bar, the machine, the versions, the date, how to run it again."""
+    """Return the README of the folder: all criteria, machines, versions, dates, and how to run the scripts."""
     rows = []
     for name, result in sorted(results.items()):
         for bar in result["bars"]:
@@ -151,11 +151,11 @@ def summary(results: dict[str, dict]) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "What covary promises about speed and memory, and what was measured. Ratios are between figures of the same run;",
-        "cases that covary loses are left in. Times are the best of several repeats that take turns. *others* is how many",
-        "cores other processes used meanwhile: the more, the less the figures are worth.",
+        "Targets for speed, memory and accuracy, and what was measured. Ratios compare figures of the same run; cases in",
+        "which covary is slower are included. Times are the best of several alternating repeats. *Background load* is the",
+        "mean number of cores that other processes used during the run; figures measured under load are less reliable.",
         "",
-        *grid(("script", "bar", "measured", "asked", "met", "others", "date"), rows),
+        *grid(("page", "criterion", "measured", "target", "met", "background load", "date"), rows),
         "",
         "Pages: " + ", ".join(f"[{result['title']}]({name}.md)" for name, result in sorted(results.items())) + ".",
         "",
@@ -164,9 +164,9 @@ def summary(results: dict[str, dict]) -> str:
         lines.append(f"{field_.capitalize()}: " + "; ".join(sorted({result[field_] for result in results.values()})) + ".")
         lines.append("")
     lines += [
-        "Run them again with `make bench` (an environment of its own with the peers, about 25 minutes on two cores), one",
-        "script with `python -m benchmarks.run --only fit --out docs/benchmarks`, and all of them at n = 200 without the",
-        "peers, in less than a minute, with `make bench-smoke`.",
+        "To run the benchmarks again, use `make bench` (creates a separate environment with the other libraries, about 25",
+        "minutes on two cores). `python -m benchmarks.run --only fit --out docs/benchmarks` runs one script, and",
+        "`make bench-smoke` all of them at n = 200 without the other libraries, in less than a minute.",
         "",
     ]
     return "\n".join(lines)

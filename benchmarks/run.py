@@ -26,16 +26,17 @@ LONG = (
     "experts",
     "committee_tables",
     "scaling",
-)  # in earnest by themselves: they need tables, or many minutes
+    "versions",
+)  # run separately: they need data files or take many minutes
 
 
 def main() -> int:
-    """Run what was asked for; the exit status is the number of scripts that failed."""
+    """Run the selected scripts; the exit status is the number of scripts that failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="every script at n = 200, without the peers")
-    parser.add_argument("--only", action="append", choices=(*SCRIPTS, *LONG), help="only this script (may be given again)")
-    parser.add_argument("--out", type=Path, help="write one page per script, and a README, into this folder")
-    parser.add_argument("--wait", type=float, default=0.0, help="wait so long for a quiet machine, each time")
+    parser.add_argument("--smoke", action="store_true", help="run every script at n = 200, without the other libraries")
+    parser.add_argument("--only", action="append", choices=(*SCRIPTS, *LONG), help="run only this script (may be repeated)")
+    parser.add_argument("--out", type=Path, help="write one page per script and a README to this folder")
+    parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for a quiet machine before each measurement")
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     measure.patience = options.wait

@@ -1,4 +1,4 @@
-"""Committees on several workers, and on five million rows: ``python -m benchmarks.scaling --out docs/benchmarks``."""
+"""Committees with several workers, and on five million rows: ``python -m benchmarks.scaling --out docs/benchmarks``."""
 
 from __future__ import annotations
 
@@ -21,37 +21,38 @@ from benchmarks.scaling_runs import COLUMNS, EVALUATIONS, EXPERTS
 from covary.committee.settings import NEAREST
 
 ROWS = 5_000_000  # of the table on disk
-SIZES = (20_000, 60_000, 200_000)  # rows of the runs that the model is checked against
-SMALL = 4000  # rows that travel together on two workers; covary lets more travel together where rows are many
+SIZES = (20_000, 60_000, 200_000)  # rows of the runs with which the model is compared
+SMALL = 4000  # rows of a batch on two workers; covary uses larger batches for larger tables
 MEMORY = 4.0  # GiB of any process
-LONG = 60.0  # seconds of a job from which its ratios are worth something
+LONG = 60.0  # seconds that a job must take for its ratios to be meaningful
 LIMIT = 7200.0
-TEXT = f"""Three questions about `executor=Dask(...)`, on the two cores of one machine; starting the workers is not counted.
+TEXT = f"""\
+Three measurements with `executor=Dask(...)` on the two cores of one machine; the start of the workers is not counted.
 
-**What does it cost, and what does a second worker bring?** One job: {EXPERTS} experts of {EACH:,} rows in {COLUMNS} columns,
+**Overhead, and speed-up with a second worker.** The job consists of {EXPERTS} experts of {EACH:,} rows in {COLUMNS} columns,
 {EVALUATIONS} evaluations of the sum of their evidences with its gradient, then a prediction of {runs.TESTED:,} rows by the
-robust committee machine. By a loop in one process on one thread, by one worker, by two.
+robust committee machine. It is run as a loop in one process on one thread, by one worker, and by two.
 
-**Does it hold for many rows?** {ROWS:,} rows of {COLUMNS} inputs and a target in Parquet, fitted and predicted by two workers:
+**Many rows.** {ROWS:,} rows with {COLUMNS} inputs and a target, in Parquet files, are fitted and predicted by two workers:
 `GPRegressor(method=Committee(experts, partition="kd_tree"), executor=Dask(workers=2)).fit(Parquet(folder), "y")`.
 
-**What would more workers bring?** A model of the cluster (`benchmarks/scaling_model.py`) plays through, event by event, how
-batches of experts go out and results come back, with the costs of an expert, of a task and of a byte measured here: beside real
-runs, and then for a million rows on every worker and for a billion rows.
+**More workers.** A model of the cluster (`benchmarks/scaling_model.py`) simulates, event by event, how batches of
+experts are sent out and results are returned. The costs of an expert, of a task and of a byte are measured here. The model is
+compared with real runs, and then applied to a million rows per worker and to a billion rows.
 
 ![Weak and strong scaling, simulated](scaling.png)"""
 
 
 def sound(value: dict[str, Any]) -> dict[str, Any]:
-    """The value, or an error that says why there is none."""
+    """Return the value, or raise an error with the reason of the failure."""
     if value["failure"]:
         raise RuntimeError(value["failure"])
     return value
 
 
-# the three questions --------------------------------------------------------------------------------------------------
+# the three measurements ------------------------------------------------------------------------------------------------
 def workers_table(kept: Kept, bars: list[Bar]) -> Table:
-    """A loop, one worker, two."""
+    """Run the job as a loop, with one worker and with two."""
     names = {0: "a loop on one thread", 1: "one worker", 2: "two workers"}
     found = {w: sound(kept.of(f"job {w}", "benchmarks.scaling_runs:job", workers=w)) for w in names}
     alike = len({f["said"] for f in found.values()}) == 1
@@ -60,18 +61,18 @@ def workers_table(kept: Kept, bars: list[Bar]) -> Table:
         for name, f in zip(names.values(), found.values(), strict=True)
     ]
     rows = [[*row, f"{f['others']:.1f}"] for row, f in zip(rows, found.values(), strict=True)]
-    bars.append(Bar("the job by a loop on one thread", found[0]["seconds"], LONG, unit="s", least=True))
-    bars.append(Bar("one worker over the loop", found[1]["seconds"] / found[0]["seconds"], 1.3))
-    bars.append(Bar("one worker over two", found[1]["seconds"] / found[2]["seconds"], 1.5, least=True))
+    bars.append(Bar("duration of the job as a loop on one thread", found[0]["seconds"], LONG, unit="s", least=True))
+    bars.append(Bar("time: one worker / loop", found[1]["seconds"] / found[0]["seconds"], 1.3))
+    bars.append(Bar("time: one worker / two workers", found[1]["seconds"] / found[2]["seconds"], 1.5, least=True))
     notes = [
         "Sums, means and variances agree to the last bit." if alike else "**The three differ in their last bits.**",
         f"The loop used {found[0]['cores']:.2f} cores.",
     ]
-    return Table("One job", ("by", "seconds", "one evaluation", "the prediction", "× the loop", "others"), rows, notes)
+    return Table("One job", ("run as", "seconds", "one evaluation", "prediction", "× the loop", "background load"), rows, notes)
 
 
 def disk_table(kept: Kept, bars: list[Bar], rows: int) -> tuple[Table, dict[str, Any]]:
-    """Five million rows."""
+    """Fit and predict five million rows."""
     if "disk" not in kept.held:
         with tempfile.TemporaryDirectory(prefix="covary-bench-") as folder:
             made = fresh("benchmarks.scaling_runs:generate", limit=LIMIT, folder=folder, rows=rows)
@@ -83,9 +84,12 @@ def disk_table(kept: Kept, bars: list[Bar], rows: int) -> tuple[Table, dict[str,
         [name, figure(took), _rate(f["rows"] / took) if "sample" not in name and "search" not in name else ""]
         for name, took in f["phases"].items()
     ]
-    lines.append(["fit, all of it", figure(f["fit"]), _rate(f["rows"] / f["fit"])])
-    asked = {"few": f"predict {runs.FEW} rows by the {NEAREST} nearest experts", "near": f"predict {TESTED:,} rows by the same"}
-    asked["predict"] = f"predict {TESTED:,} rows, every expert asked"
+    lines.append(["fit, total", figure(f["fit"]), _rate(f["rows"] / f["fit"])])
+    asked = {
+        "few": f"predict {runs.FEW} rows by the {NEAREST} nearest experts",
+        "near": f"predict {TESTED:,} rows by the 32 nearest experts",
+    }
+    asked["predict"] = f"predict {TESTED:,} rows by all experts"
     lines += [[title, figure(f[name]), ""] for name, title in asked.items()]
     most = max([f["client"], *f["workers"]])
     bars.append(Bar(f"{f['rows']:,} rows: peak memory of the client and of every worker", most, MEMORY, unit="GiB"))
@@ -96,14 +100,14 @@ def disk_table(kept: Kept, bars: list[Bar], rows: int) -> tuple[Table, dict[str,
         f"Peak memory: client {f['client']:.2f} GiB, workers {' and '.join(f'{w:.2f}' for w in f['workers'])} GiB.",
         _scored("The nearest", *f["scores"]["near"]),
         _scored("All experts", *f["scores"]["predict"]),
-        f"The search went over {' → '.join(f'{n:,.0f}' for n in f['levels'])} rows, {f['steps']} evaluations.",
+        f"The search used {' → '.join(f'{n:,.0f}' for n in f['levels'])} rows, {f['steps']} evaluations.",
         f"Other processes used {f['others']:.1f} cores.",
     ]
-    return Table(f"{f['rows']:,} rows on disk, two workers", ("phase", "seconds", "rows a second"), lines, notes), f
+    return Table(f"{f['rows']:,} rows on disk, two workers", ("phase", "seconds", "rows per second"), lines, notes), f
 
 
 def _scored(who: str, rmse: float, nlpd: float, inside: float) -> str:
-    best = "noise of standard deviation 0.3: 0.300 and 0.215 at best"
+    best = "at best 0.300 and 0.215, since the noise has standard deviation 0.3"
     return f"{who}: RMSE {rmse:.3f}, NLPD {nlpd:.3f} ({best}), {100 * inside:.1f} % of the new rows inside 95 % intervals."
 
 
@@ -131,7 +135,7 @@ def played(costs: Costs, what: str, real: dict[str, Any], shared: int = 0, extra
 
 
 def checked_table(kept: Kept, costs: Costs, disk: dict[str, Any], bars: list[Bar], sizes: tuple[int, ...]) -> Table:
-    """What the model says beside what was measured."""
+    """Compare the model with measurements."""
     lines, off = [], []
     titles = {
         "evidence": "all evidences and gradients",
@@ -159,25 +163,26 @@ def checked_table(kept: Kept, costs: Costs, disk: dict[str, Any], bars: list[Bar
         disk["predict"],
         disk["others"],
     )
-    bars.append(Bar("simulated over measured wall time, or the other way round, at worst", max(off), 1.25))
-    columns = ("rows", "pass", "simulated, s", "measured, s", "ratio", "others")
+    bars.append(Bar("largest ratio between simulated and measured wall time", max(off), 1.25))
+    columns = ("rows", "pass", "simulated, s", "measured, s", "ratio", "background load")
     notes = [
-        f"Rows in memory: the best of {runs.TURNS} turns. The first time, when workers take the memory for their experts from "
-        f"the system, conditioning took {', '.join(first)}; the model knows nothing of that. On disk everything was done once.",
+        f"Rows in memory: the best of {runs.TURNS} runs. The first time, when workers take the memory for their experts from "
+        f"the system, conditioning took {', '.join(first)}; the model does not include this. Runs on disk were done once.",
     ]
-    return Table("The model beside real runs, two workers", columns, lines, notes)
+    return Table("The model compared with real runs, two workers", columns, lines, notes)
 
 
 def simulated_tables(costs: Costs, learning: float) -> list[Table]:
-    """Costs, weak and strong scaling."""
+    """Return the costs, and weak and strong scaling."""
     each = [
         [f"{n:,}", *(f"{1e3 * getattr(costs, what)[i]:.1f}" for what in ("evidence", "condition", "predict"))]
         for i, n in enumerate(costs.rows)
     ]
     told = [
-        f"A task costs the client and the scheduler {1e3 * costs.task:.2f} ms, a byte of a result {1e9 * costs.byte:.1f} ns; a "
-        f"prediction of {TESTED:,} rows is {costs.result / 1000:.0f} kB a batch. A row is looked at, read, encoded and sorted "
-        f"in {1e6 * costs.read:.1f} µs; a batch looks into a file of sorted rows in {1e6 * costs.file:.0f} µs.",
+        f"A task costs the client and the scheduler {1e3 * costs.task:.2f} ms, and a byte of a result "
+        f"{1e9 * costs.byte:.1f} ns. The result of a batch is {costs.result / 1000:.0f} kB for a prediction of {TESTED:,} "
+        f"rows. Checking, reading, encoding and sorting a row takes {1e6 * costs.read:.1f} µs; opening a file of sorted "
+        f"rows takes {1e6 * costs.file:.0f} µs.",
     ]
     first = Table(
         "Costs of one expert, milliseconds, both cores at work",
@@ -196,14 +201,15 @@ def simulated_tables(costs: Costs, learning: float) -> list[Table]:
             rows.append([what, f"{small['workers']:,}", f"{small['rows']:,}", *hours, f"{small['held']:.2f}"])
     full = point(costs, learning, LARGEST, 256)
     notes = [
-        f"Simulated with these costs. Weak: {PER_WORKER:,} rows for every worker; strong: {LARGEST:,} rows. Experts of "
+        f"Simulated with these costs. Weak: {PER_WORKER:,} rows per worker; strong: {LARGEST:,} rows. Experts of "
         f"{EACH:,} rows that share {EACH:,} more (grbcm), row groups of a million rows; for a prediction every expert is "
-        f"asked (`nearest=None`), and conditions again. The search itself ({learning:.0f} s here) sees at most 60,000 rows, "
-        f"whatever n is; with learning='full' one evaluation on all of a billion rows takes "
-        f"{full['evaluate'] / 60:.1f} min on 256 workers.",
-        f"The client hands out {1 / costs.task:,.0f} batches of experts a second, and there the curves flatten. So the rows of "
-        f"a batch grow with the table, from {SMALL:,} up to 64,000; the last columns show what it would be if they did not.",
-        "Left out of the model: disks and networks that many workers share, and workers slower than others.",
+        f"used (`nearest=None`) and conditioned again. The search itself ({learning:.0f} s here) uses at most 60,000 rows for "
+        f"any n; with learning='full' one evaluation on all of a billion rows takes {full['evaluate'] / 60:.1f} min on 256 "
+        "workers.",
+        f"The client distributes {1 / costs.task:,.0f} batches of experts per second, which limits the speed-up. Therefore "
+        f"the number of rows in a batch grows with the table, from {SMALL:,} up to 64,000; two columns show the times "
+        "without this.",
+        "The model does not include disks and networks that many workers share, or workers of different speed.",
     ]
     columns = (
         "scaling",
@@ -213,13 +219,13 @@ def simulated_tables(costs: Costs, learning: float) -> list[Table]:
         "predict, min",
         "fit, small batches",
         "predict, small batches",
-        "rows held, GiB",
+        "rows in memory, GiB",
     )
     return [first, Table("Simulated: minutes by number of workers", columns, rows, notes)]
 
 
 def run(smoke: bool = False, kept: Path | None = None, found: dict[str, Any] | None = None, rows: int = ROWS) -> Report:
-    """All of it; in little, the job by a loop and the model on made-up costs."""
+    """Run all measurements; if ``smoke``, the job as a loop and the model with synthetic costs."""
     title = "Committees on several workers"
     if smoke:
         f = runs.job(0, 2, 1, 20)
@@ -239,13 +245,13 @@ def run(smoke: bool = False, kept: Path | None = None, found: dict[str, Any] | N
 
 
 def main() -> int:
-    """Measure, and write the page with its picture."""
+    """Measure and write the page with its picture."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
-    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
-    parser.add_argument("--smoke", action="store_true", help="a small loop; nothing is written")
+    parser.add_argument("--out", type=Path, help="folder to write the page to; if omitted, the page is only printed")
+    parser.add_argument("--smoke", action="store_true", help="run a small loop, and write nothing")
     parser.add_argument("--rows", type=int, default=ROWS, help="of the table on disk")
-    parser.add_argument("--kept", type=Path, help="a file for finished parts: a run that was broken off goes on from there")
-    parser.add_argument("--wait", type=float, default=0.0, help="wait so long for a quiet machine, each time")
+    parser.add_argument("--kept", type=Path, help="file for finished parts, from which an interrupted run resumes")
+    parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for a quiet machine before each measurement")
     options = parser.parse_args()
     measure.patience = options.wait
     os.environ.setdefault("JAX_PLATFORMS", "cpu")

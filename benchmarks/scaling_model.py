@@ -1,8 +1,8 @@
-"""A model of a committee on many workers, from costs measured on two: what a pass over a billion rows would take.
+"""A model of a committee on many workers: the time of a pass over a billion rows, from costs measured on two workers.
 
-A pass is one ``map`` over batches of experts. Every worker has one batch at work and one waiting; the client hands out batches
-and takes results one at a time. :func:`passed` plays that through, event by event. Nothing of the machine is assumed but what
-was measured: seconds of an expert by its rows, seconds the client and the scheduler spend on a batch, seconds per byte.
+A pass is one ``map`` over batches of experts. Every worker has one batch running and one waiting; the client distributes
+batches and takes results one at a time. :func:`passed` simulates this event by event. The model only uses measured costs:
+seconds of an expert by its number of rows, seconds that the client and the scheduler spend on a batch, and seconds per byte.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ WORKERS = tuple(2**k for k in range(15))
 
 @dataclass(frozen=True)
 class Costs:
-    """What was measured, in seconds.
+    """Measured costs, in seconds.
 
     Parameters
     ----------
     rows
         Sizes of an expert at which it was measured.
     evidence, condition, predict
-        For each: evidence and gradient; conditioning; and what it then says of :data:`TESTED` new inputs.
+        For each: evidence and gradient, conditioning, and prediction of :data:`TESTED` new inputs.
     task
         The client's and the scheduler's time for one batch.
     byte
@@ -45,9 +45,9 @@ class Costs:
     read
         A worker's time for one row, from Parquet to sorted rows on disk.
     collect
-        A worker's time for one row when a batch collects its own from there.
+        A worker's time for one row when a batch collects its rows from disk.
     file
-        The same for each file it looks into.
+        A worker's time for each file that it opens.
     """
 
     rows: tuple[int, ...]
@@ -62,7 +62,7 @@ class Costs:
     file: float = 0.0
 
     def of(self, what: str, rows: Any) -> Any:
-        """Seconds of one expert with so many rows: a power law between the sizes that were measured, and beyond them."""
+        """Return the seconds of one expert with ``rows`` rows, by a power law between and beyond the measured sizes."""
         x, y = np.log(self.rows), np.log(getattr(self, what))
         at = np.log(np.asarray(rows, float))
         slope = np.diff(y) / np.diff(x)
@@ -70,21 +70,21 @@ class Costs:
         return np.exp(y[k] + slope[k] * (at - x[k]))
 
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Create from JSON."""
         return asdict(self)
 
 
 def passed(batches: Sequence[float] | np.ndarray, workers: int, task: float, latency: float = 0.0) -> float:
-    """The wall time of one pass, event by event.
+    """Return the wall time of one pass, simulated event by event.
 
     Parameters
     ----------
     batches
-        Seconds of every batch on a worker, in the order they are handed out.
+        Seconds of every batch on a worker, in the order of distribution.
     workers
-        How many.
+        Number of workers.
     task
-        Seconds of the client for each batch: handing it out and taking its result.
+        Seconds of the client for each batch, to send it and to receive its result.
     latency
         Seconds of a message.
     """
@@ -122,7 +122,7 @@ def passed(batches: Sequence[float] | np.ndarray, workers: int, task: float, lat
 
 @dataclass(frozen=True)
 class Plan:
-    """A committee on so many rows and workers, and how many rows travel together."""
+    """A committee with a number of rows and workers, and the number of rows per batch."""
 
     costs: Costs
     rows: int
@@ -131,54 +131,54 @@ class Plan:
 
     @staticmethod
     def of(costs: Costs, rows: int, workers: int, fixed: int | None = None) -> Plan:
-        """With as many rows travelling together as covary lets, or a fixed number."""
+        """Create with the batch size that covary chooses, or with a fixed one."""
         from covary.committee.experts import together
 
         return Plan(costs, rows, workers, together(rows) if fixed is None else fixed)
 
     def _pass(self, each: float, extra: float = 0.0, size: int = 0) -> float:
-        """All experts once, ``each`` seconds an expert, ``extra`` a batch, ``size`` bytes a result."""
+        """Return the time of a pass over all experts: ``each`` s per expert, ``extra`` s per batch, ``size`` bytes a result."""
         experts = self.rows / EACH
         many = max(1, self.together // EACH)
         count = max(1, round(experts / many))
         return passed(np.full(count, many * each + extra), self.workers, self.costs.task + self.costs.byte * size, LATENCY)
 
     def deal(self) -> float:
-        """Every row read once and sorted by expert."""
+        """Return the time to read every row once and sort it by expert."""
         count = max(1, self.rows // GROUP)
         each = self.costs.read * min(GROUP, self.rows)
         return passed(np.full(count, each), self.workers, self.costs.task, LATENCY)
 
     def evaluate(self) -> float:
-        """The sum of all evidences and its gradient, once (``learning="full"``)."""
+        """Return the time of one sum of all evidences and its gradient (``learning="full"``)."""
         return self._pass(float(self.costs.of("evidence", EACH)))
 
     def condition(self) -> float:
-        """Every batch collects its rows, every expert conditions on them and on as many that all share."""
+        """Return the time to collect the rows and to condition every expert on them and on the shared rows."""
         files = max(1, self.rows // GROUP)
         return self._pass(
             float(self.costs.of("condition", 2 * EACH)), self.together * self.costs.collect + files * self.costs.file
         )
 
     def predict(self) -> float:
-        """Every expert conditions and says what it knows of the new inputs."""
+        """Return the time to condition every expert and predict."""
         each = float(self.costs.of("condition", 2 * EACH) + self.costs.of("predict", 2 * EACH))
         return self._pass(each, 0.0, self.costs.result)
 
 
 def weak(costs: Costs, learning: float, fixed: int | None = None) -> list[dict[str, float]]:
-    """A million rows for every worker."""
+    """Weak scaling: a million rows per worker."""
     return [point(costs, learning, PER_WORKER * W, W, fixed) for W in WORKERS if PER_WORKER * W <= 1.1 * LARGEST]
 
 
 def strong(costs: Costs, learning: float, fixed: int | None = None) -> list[dict[str, float]]:
-    """A billion rows on more and more workers."""
+    """Strong scaling: a billion rows on an increasing number of workers."""
     return [point(costs, learning, LARGEST, W, fixed) for W in WORKERS if W >= 16]
 
 
 @cache
 def point(costs: Costs, learning: float, rows: int, workers: int, fixed: int | None = None) -> dict[str, float]:
-    """Seconds of every phase for so many rows and workers."""
+    """Return the seconds of every phase for a number of rows and workers."""
     plan = Plan.of(costs, rows, workers, fixed)
     parts = {"deal": plan.deal(), "condition": plan.condition(), "predict": plan.predict(), "evaluate": plan.evaluate()}
     held = rows * COLUMNS * 8 / workers / 2**30
@@ -186,7 +186,7 @@ def point(costs: Costs, learning: float, rows: int, workers: int, fixed: int | N
 
 
 def picture(path: Path, costs: Costs, learning: float, small: int) -> None:
-    """Weak and strong scaling."""
+    """Plot weak and strong scaling."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -203,8 +203,8 @@ def picture(path: Path, costs: Costs, learning: float, small: int) -> None:
             right.plot([p["workers"] for p in fixed], [p[what] / 3600 for p in fixed], color=colour, ls=style)
     first = fixed[0]
     ideal = [first["fit"] / 3600 * first["workers"] / p["workers"] for p in fixed]
-    right.plot([p["workers"] for p in fixed], ideal, color="#8A8A8A", lw=1, ls=":", label="fit, were it all divided")
-    left.set(title="weak: a million rows for every worker", ylabel="minutes", xlabel="workers = millions of rows")
+    right.plot([p["workers"] for p in fixed], ideal, color="#8A8A8A", lw=1, ls=":", label="fit, ideal")
+    left.set(title="weak: a million rows per worker", ylabel="minutes", xlabel="workers = millions of rows")
     right.set(title="strong: a billion rows", ylabel="hours", xlabel="workers")
     for ax in (left, right):
         ax.set_xscale("log", base=2)

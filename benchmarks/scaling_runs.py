@@ -1,4 +1,4 @@
-"""What ``benchmarks.scaling`` runs, each in a process of its own: a job, a table of five million rows, costs, real passes."""
+"""The runs of ``benchmarks.scaling``, each in a separate process: a job, a table of five million rows, costs, real passes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ COLUMNS = 8
 EACH = 1000  # rows of an expert
 EXPERTS, EVALUATIONS, TESTED = 48, 22, 2000  # of the job that is done by one process, one worker and two
 FILES, ON_DISK = 10, 10_000  # of the table on disk: files and experts
-FEW = 10  # new rows, beside the many
+FEW = 10  # new rows of a small prediction
 TURNS = 3  # of a real pass, of which the best counts
 COSTED = (250, 500, 1000, 2000, 3000)  # rows of an expert whose cost is measured
 
 
 def problem(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and noisy targets."""
+    """Return inputs and noisy targets."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rows, COLUMNS))
     f = np.sin(2 * X[:, 0]) + X[:, 1] * np.cos(X[:, 2]) + 0.5 * np.tanh(2 * X[:, 3]) + 0.2 * X[:, 4]
@@ -29,7 +29,7 @@ def problem(rows: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def parts(rows: int, experts: int, rule: str, workers: int) -> tuple[Any, ...]:
-    """A committee on made-up rows: model, packing, recipe, committee, held, executor, data."""
+    """Return a committee on synthetic rows: model, packing, recipe, committee, fixed parameters, executor, data."""
     from covary import GP, Data, Model
     from covary.committee import Committee
     from covary.committee.expert import Recipe
@@ -48,14 +48,14 @@ def parts(rows: int, experts: int, rule: str, workers: int) -> tuple[Any, ...]:
 
 
 def hidden(executor: Any) -> float:
-    """Processor seconds of the workers, who are ended without being waited for and would pass for somebody else's."""
+    """Return the processor seconds of the workers, which would otherwise count as background load."""
     client = getattr(executor, "_client", None)
     return 0.0 if client is None else float(sum(client.run(time.process_time).values()))
 
 
 # one job, by one process, one worker and two --------------------------------------------------------------------------
 def job(workers: int, experts: int = EXPERTS, evaluations: int = EVALUATIONS, tested: int = TESTED) -> dict[str, Any]:
-    """The job by so many workers; by a loop in this process if there are none."""
+    """Run the job with a number of workers, or as a loop in this process if it is zero."""
     from covary import condition
     from covary.committee.expert import evidence
 
@@ -67,7 +67,7 @@ def job(workers: int, experts: int = EXPERTS, evaluations: int = EVALUATIONS, te
         return sum(v for v, _ in found), np.sum([g for _, g in found], axis=0)
 
     with executor:
-        evaluate(theta)  # the workers start, take their rows and compile
+        evaluate(theta)  # the workers start, read their rows and compile
         warm(model, data, committee, workers)
         began, used = time.perf_counter(), time.process_time()
         values = [evaluate(theta + 0.01 * i)[0] for i in range(evaluations)]
@@ -88,7 +88,7 @@ def job(workers: int, experts: int = EXPERTS, evaluations: int = EVALUATIONS, te
 
 # five million rows ----------------------------------------------------------------------------------------------------
 def generate(folder: str, rows: int, files: int = FILES) -> dict[str, float]:
-    """Write the table, in files of a few row groups each."""
+    """Write the table to files with a few row groups each."""
     import pandas as pd
 
     began = time.perf_counter()
@@ -102,13 +102,13 @@ def generate(folder: str, rows: int, files: int = FILES) -> dict[str, float]:
 
 
 class Clocked:
-    """Seconds spent in some functions of a module, by name; none of them calls another."""
+    """Seconds spent in given functions of a module, by name; none of them calls another."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     def watch(self, place: Any, name: str, title: str) -> None:
-        """Measure ``place.name`` from now on."""
+        """Start to measure ``place.name``."""
         inner = getattr(place, name)
 
         def outer(*arguments: Any, **named: Any) -> Any:
@@ -123,7 +123,7 @@ class Clocked:
 
 
 def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested: int = played.TESTED) -> dict[str, Any]:
-    """Fit and predict a table on disk; seconds of every phase, and the peak memory of every process."""
+    """Fit and predict a table on disk; return the seconds of every phase, and the peak memory of every process."""
     import pandas as pd
 
     from covary import GPRegressor
@@ -133,9 +133,9 @@ def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested
     from covary.executors import Dask
 
     clock = Clocked()
-    clock.watch(OnDisk, "survey", "rows looked at")
-    clock.watch(settings, "start_on_sample", "search on a sample of rows")
-    clock.watch(OnDisk, "deal", "rows read and dealt to experts")
+    clock.watch(OnDisk, "survey", "rows checked")
+    clock.watch(settings, "learn", "search on a sample of rows")
+    clock.watch(OnDisk, "deal", "rows read and assigned to experts")
     clock.watch(settings, "shared", "search on experts")
     clock.watch(Committee, "condition", "every expert reads its rows and conditions")
     X_new, y_new = problem(tested, 99)
@@ -147,22 +147,26 @@ def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested
         method = Committee(experts, partition="kd_tree")
         model = GPRegressor(method=method, executor=executor, random_state=0).fit(table, "y")
         fitted = time.perf_counter() - began
-        bound = model.posterior_.bound
+        members = model.posterior_.experts
         took, said = {}, {}
-        for name, nearest, rows in (("few", bound.nearest, FEW), ("near", bound.nearest, tested), ("predict", None, tested)):
-            bound.nearest = nearest  # None: every expert is asked
+        for name, nearest, rows in (
+            ("few", members.nearest, FEW),
+            ("near", members.nearest, tested),
+            ("predict", None, tested),
+        ):
+            members.nearest = nearest  # None: every expert is used
             began = time.perf_counter()
             said[name] = model.predict(frame[:rows], return_std=True)
             took[name] = time.perf_counter() - began
             say(f"{name}: {took[name]:.1f} s")
         client = executor._client
         peaks, own = list(client.run(peak_bytes).values()), hidden(executor)
-    began, some = time.perf_counter(), bound.held.items[:: max(1, len(bound.held.items) // 20)]
+    began, some = time.perf_counter(), members.held.items[:: max(1, len(members.held.items) // 20)]
     for piece in some:
         collect(piece)
     collected = (time.perf_counter() - began) / len(some)
-    sizes = [int(n) for piece in bound.held.items for n in piece.batch.rows]
-    groups = [[int(n) for n in piece.batch.rows] for piece in bound.held.items]
+    sizes = [int(n) for piece in members.held.items for n in piece.batch.rows]
+    groups = [[int(n) for n in piece.batch.rows] for piece in members.held.items]
     assert model.learned_ is not None
     return {
         "hidden": own,
@@ -170,8 +174,8 @@ def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested
         "experts": len(sizes),
         "sizes": [min(sizes), int(np.median(sizes)), max(sizes)],
         "groups": groups,
-        "shared": 0 if bound.shared is None else bound.shared.rows,
-        "seated": bound._seats is not None,
+        "shared": 0 if members.shared is None else members.shared.rows,
+        "seated": members._seats is not None,
         "fit": fitted,
         **took,
         "phases": clock.seconds,
@@ -186,7 +190,7 @@ def on_disk(folder: str, workers: int = 2, experts: int | None = ON_DISK, tested
 
 
 def scored(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> tuple[float, float, float]:
-    """RMSE, NLPD, and the share of 95 % intervals that hold."""
+    """Return RMSE, NLPD, and the coverage of the 95 % intervals."""
     z = (y - mean) / std
     nlpd = (0.5 * np.log(2 * np.pi * std**2) + 0.5 * z**2).mean()
     return float(np.sqrt(((y - mean) ** 2).mean())), float(nlpd), float((np.abs(z) < 1.96).mean())
@@ -194,11 +198,11 @@ def scored(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> tuple[float, flo
 
 # costs, and runs to check the model against ---------------------------------------------------------------------------
 def timed(group: Any, packing: Any, recipe: Any, theta: np.ndarray, X: Any, repeats: int) -> list[float]:
-    """On a worker: seconds of evidence and gradient, of conditioning and of a prediction, each the mean of some."""
+    """On a worker: return the mean seconds of evidence and gradient, of conditioning and of a prediction."""
     from covary.committee.expert import evidence, expert
 
     model = packing.unpack(theta)
-    took, kept = np.zeros(3), []  # the experts of a pass are kept, so that each takes memory of its own
+    took, kept = np.zeros(3), []  # the experts of a pass are kept, so that each allocates its own memory
     for turn in range(1 + repeats):
         marks = [time.perf_counter()]
         evidence(group, packing, recipe, theta)
@@ -213,12 +217,12 @@ def timed(group: Any, packing: Any, recipe: Any, theta: np.ndarray, X: Any, repe
 
 
 def nothing(piece: Any, size: int) -> np.ndarray:
-    """On a worker: so many bytes."""
+    """On a worker: return a number of bytes."""
     return np.zeros(size // 8)
 
 
 def costs(workers: int = 2, sizes: tuple[int, ...] = COSTED, tasks: int = 2000) -> dict[str, Any]:
-    """What an expert, a task and a byte cost, all workers at work."""
+    """Measure the costs of an expert, a task and a byte with all workers busy."""
     import pickle
 
     from covary.committee import GRBCM
@@ -260,14 +264,14 @@ def costs(workers: int = 2, sizes: tuple[int, ...] = COSTED, tasks: int = 2000) 
 
 
 def alone(group: Any) -> list[Any]:
-    """The experts of a group, each by itself."""
+    """Return the experts of a group, one by one."""
     from covary.committee.expert import Group
 
     return [Group((number,), (rows,)) for number, rows in zip(group.numbers, group.rows, strict=True)]
 
 
 def passes(rows: int, workers: int = 2) -> dict[str, Any]:
-    """Real passes over a committee of so many rows, the best of some: all evidences, all experts conditioned, a prediction."""
+    """Measure passes over a committee: all evidences, conditioning of all experts, and a prediction; the best of several."""
     from covary import condition
     from covary.committee.expert import evidence
 
@@ -281,7 +285,7 @@ def passes(rows: int, workers: int = 2) -> dict[str, Any]:
         turns: list[np.ndarray] = []
         post: Any = None
         for _ in range(TURNS):
-            post = None  # the experts of the turn before leave their seats
+            post = None  # the experts of the previous run are removed
             marks = [time.perf_counter()]
             held.map(evidence, packing, recipe, theta)
             marks.append(time.perf_counter())
@@ -294,13 +298,13 @@ def passes(rows: int, workers: int = 2) -> dict[str, Any]:
         out["first"] = float(turns[0][1])
         out["hidden"] = hidden(executor)
     say(f"{rows} rows: {out}")
-    out["seated"] = post.bound._seats is not None
+    out["seated"] = post.experts._seats is not None
     out["groups"] = [[int(d.rows) for d in group.rows] for group in held.items]
     return out
 
 
 def warm(model: Any, data: Any, committee: Any, workers: int) -> None:
-    """Every worker conditions an expert and predicts once: it starts, and compiles."""
+    """Let every worker condition an expert and predict once, so that it starts and compiles."""
     from covary import condition
     from covary.committee.experts import TOGETHER
 
@@ -310,5 +314,5 @@ def warm(model: Any, data: Any, committee: Any, workers: int) -> None:
 
 
 def count(group: Any) -> int:
-    """On a worker: how many experts are there."""
+    """On a worker: return the number of stored experts."""
     return len(group.rows)

@@ -21,18 +21,20 @@ TABLE = "uci_hl/protein"
 INDUCING = 500
 EPOCHS, BATCH, RATE = 100, 1024, 0.01
 LIMIT = 1800.0  # seconds allowed to one fit
-WORSE = 0.01  # how much worse than GPyTorch's covary's scores may be, relatively (RMSE) and in nats (NLPD)
+WORSE = 0.01  # limits on covary's scores relative to GPyTorch: ratio of RMSE, difference of NLPD in nats
 METHODS = {"svgp": "covary, SVGP", "vfe": "covary, VFE", "gpytorch": "GPyTorch, SVGP"}
-TEXT = f"""Protein (45,730 rows, 9 columns; `benchmarks/tables.py` names its splits), inputs and target standardised by the rows
-learned from, {INDUCING} inducing inputs that all begin at the same k-means centres, one Matérn 5/2 kernel with a length-scale
-per column, Gaussian noise, a constant mean, no priors. covary's SVGP runs with its defaults (natural gradients for q, Adam for
-the rest, batches of 1,024); its VFE is the collapsed bound on all rows, searched by L-BFGS, the inducing inputs held;
-GPyTorch's SVGP runs by its tutorial's recipe, Adam at {RATE} for everything, batches of {BATCH}, {EPOCHS} passes over the data,
-single precision. Scores are of the rows left out, in the units of the target; the time of the k-means is not counted."""
+TEXT = f"""\
+Protein (45,730 rows, 9 columns; splits as in `benchmarks/tables.py`), with inputs and target standardised by the training
+rows, {INDUCING} inducing inputs that start at the same k-means centres, a Matérn 5/2 kernel with one length-scale per column,
+Gaussian noise, a constant mean and no priors. covary's SVGP uses its defaults (natural gradients for q, Adam for the other
+parameters, batches of 1,024). covary's VFE maximises the collapsed bound on all rows by L-BFGS with fixed inducing inputs.
+GPyTorch's SVGP follows the tutorial of the library: Adam with step size {RATE} for all parameters, batches of {BATCH},
+{EPOCHS} passes over the data, single precision. Scores are those of the test rows, in the units of the target. The time of
+k-means is not counted."""
 
 
 def problem(path: str | None, split: int, inducing: int) -> tuple[Any, ...]:
-    """Standardised inputs and targets of a split, where the inducing inputs begin, and the target's scale."""
+    """Return standardised inputs and targets of a split, the initial inducing inputs, and the scale of the target."""
     from covary.data import as_inputs
     from covary.gram.inducing import select
     from covary.kernels import Matern52
@@ -47,14 +49,14 @@ def problem(path: str | None, split: int, inducing: int) -> tuple[Any, ...]:
 
 
 def scores(mean: np.ndarray, variance: np.ndarray, y: np.ndarray, middle: float, spread: float) -> dict[str, float]:
-    """RMSE and the mean negative log density, in the units of y."""
+    """Return RMSE and NLPD in the units of y."""
     mean, variance = middle + spread * mean, spread**2 * variance
     rest = y - mean
     nlpd = 0.5 * np.log(2 * np.pi * variance) + 0.5 * rest**2 / variance
     return {"rmse": float(np.sqrt((rest**2).mean())), "nlpd": float(nlpd.mean())}
 
 
-# each in a process of its own -----------------------------------------------------------------------------------------
+# each in a separate process -------------------------------------------------------------------------------------------
 
 
 def _model(columns: int) -> Any:
@@ -107,7 +109,7 @@ def vfe(path: str | None, split: int, inducing: int, steps: int | None = None) -
 
 
 def gpytorch(path: str | None, split: int, inducing: int, steps: int | None = None) -> dict[str, Any]:
-    """GPyTorch's SVGP by the recipe of its tutorial."""
+    """GPyTorch's SVGP as in its tutorial."""
     import gpytorch as library
     import torch
 
@@ -159,17 +161,17 @@ def gpytorch(path: str | None, split: int, inducing: int, steps: int | None = No
 
 
 def run(smoke: bool = False, splits: int = 5, path: Path | None = None, only: tuple[str, ...] = (), jobs: int = 1) -> Report:
-    """Every method on every split; in little, covary alone on a made-up table."""
+    """Run every method on every split; if ``smoke``, covary alone on a synthetic table."""
     place = None if smoke else folder(path)
     if not smoke and place is None:
         raise FileNotFoundError(
-            "The tables are not here: name their folder with --data or COVARY_DATA (see benchmarks/tables.py)."
+            "The tables were not found; give their folder with --data or COVARY_DATA (see benchmarks/tables.py)."
         )
     names = {name: title for name, title in METHODS.items() if not only or name in only}
     notes = []
     if "gpytorch" in names and (smoke or importlib.util.find_spec("gpytorch") is None):
         names.pop("gpytorch")
-        notes += [] if smoke else ["GPyTorch is not installed here and left out."]
+        notes += [] if smoke else ["GPyTorch is not installed and is omitted."]
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
 
     def measure(item: tuple[int, str]) -> dict[str, Any] | str:
@@ -189,9 +191,9 @@ def run(smoke: bool = False, splits: int = 5, path: Path | None = None, only: tu
             else:
                 found[name].append(value)
     if any(f.get("on") == "cuda" for f in found.get("gpytorch", [])):
-        notes.append("GPyTorch ran on a GPU, covary on the processor beside it: the seconds are not to be compared.")
+        notes.append("GPyTorch ran on a GPU and covary on the CPU of the same machine, so the times cannot be compared.")
     if jobs > 1:
-        notes.append(f"{jobs} fits ran side by side.")
+        notes.append(f"{jobs} fits ran at the same time.")
 
     def mean(name: str, key: str) -> float:
         return float(np.mean([f[key] for f in found[name]]))
@@ -207,27 +209,31 @@ def run(smoke: bool = False, splits: int = 5, path: Path | None = None, only: tu
             f"{mean(name, 'bound'):.0f}",
         ]
         rows.append([METHODS[name], *cells, *last, f"{mean(name, 'others'):.1f}"])
-    columns = ("method", "RMSE", "NLPD", "bound", "seconds", "steps", "ms a step", "others")
+    columns = ("method", "RMSE", "NLPD", "bound", "seconds", "steps", "ms per step", "background load")
     many = max(len(v) for v in found.values())
-    notes.append(f"Means over {many} split{'s' * (many > 1)}, ± two standard errors; the bound is of standardised targets.")
+    notes.append(f"Means over {many} split{'s' * (many > 1)}, ± two standard errors; the bound refers to standardised targets.")
     bars = []
     if found.get("gpytorch") and found.get("svgp"):
         bars = [
-            Bar("RMSE of covary's SVGP over GPyTorch's", mean("svgp", "rmse") / mean("gpytorch", "rmse"), 1 + WORSE),
-            Bar("NLPD of covary's SVGP above GPyTorch's", mean("svgp", "nlpd") - mean("gpytorch", "nlpd"), WORSE, unit="nats"),
+            Bar("RMSE: covary, SVGP / GPyTorch, SVGP", mean("svgp", "rmse") / mean("gpytorch", "rmse"), 1 + WORSE),
+            Bar("NLPD: covary, SVGP minus GPyTorch, SVGP", mean("svgp", "nlpd") - mean("gpytorch", "nlpd"), WORSE, unit="nats"),
         ]
     return Report("Stochastic variational inference", TEXT, [Table("Protein", columns, rows, notes)], bars)
 
 
 def main() -> int:
-    """Measure, and write the page."""
+    """Measure and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.svgp", description=__doc__)
-    parser.add_argument("--out", type=Path, help="the folder of the page; without it, it is printed only")
-    parser.add_argument("--smoke", action="store_true", help="covary alone on 400 made-up rows; nothing is written")
-    parser.add_argument("--splits", type=int, default=5, help="how many of the five splits")
-    parser.add_argument("--only", action="append", choices=tuple(METHODS), default=[], help="only this method (again for more)")
-    parser.add_argument("--data", type=Path, help="where the tables are (default: COVARY_DATA, or data)")
-    parser.add_argument("--jobs", type=int, default=1, help="how many fits run side by side (their seconds then say little)")
+    parser.add_argument("--out", type=Path, help="folder to write the page to; if omitted, the page is only printed")
+    parser.add_argument("--smoke", action="store_true", help="run covary alone on 400 synthetic rows, and write nothing")
+    parser.add_argument("--splits", type=int, default=5, help="number of splits to use (at most five)")
+    parser.add_argument(
+        "--only", action="append", choices=tuple(METHODS), default=[], help="only this method (may be repeated)"
+    )
+    parser.add_argument("--data", type=Path, help="folder of the tables (default: COVARY_DATA, or data)")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="number of fits that run at the same time (their times are then unreliable)"
+    )
     options = parser.parse_args()
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     with Others() as others:
