@@ -1,7 +1,7 @@
-"""Figures of Rasmussen & Williams (2006), chapters 2, 4 and 5, drawn anew: ``python docs/gallery/make_book.py``.
+"""Figures of Rasmussen & Williams (2006), chapters 2, 4 and 5, drawn by covary: ``python docs/gallery/make_book.py``.
 
-Where the book's data are not printed they are drawn here from the same law. Each figure is one function that returns the
-matplotlib figure and the sentence under it.
+If the data of the book are not printed, they are generated from the same distribution. Each figure is one function that
+returns the matplotlib figure and its caption.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIGURES: dict[str, tuple[str, Callable[[], tuple[Any, str]]]] = {}
 
 
 def shown(name: str, title: str) -> Callable[[Any], Any]:
-    """Put a figure on the page."""
+    """Add a figure to the page."""
 
     def keep(function: Any) -> Any:
         FIGURES[name] = (title, function)
@@ -39,7 +39,7 @@ def shown(name: str, title: str) -> Callable[[Any], Any]:
 
 
 def panels(count: int, width: float = 8.0, height: float = 2.5) -> Any:
-    """Axes in a row."""
+    """Return axes in a row."""
     fig, axes = plt.subplots(1, count, figsize=(width, height), layout="constrained", squeeze=False)
     for ax in axes[0]:
         ax.spines[["top", "right"]].set_visible(False)
@@ -48,27 +48,27 @@ def panels(count: int, width: float = 8.0, height: float = 2.5) -> Any:
 
 
 def drawn(kernel: Any, X: np.ndarray, count: int, seed: int = 0) -> np.ndarray:
-    """Samples of the prior, a column each."""
+    """Return samples of the prior, one per column."""
     values, vectors = np.linalg.eigh(kernel.gram(X))
     z = np.random.default_rng(seed).normal(size=(len(X), count))
     return vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * z)
 
 
 def band(ax: Any, x: np.ndarray, mean: np.ndarray, std: np.ndarray) -> None:
-    """Mean and two standard deviations."""
+    """Plot the mean and two standard deviations."""
     ax.fill_between(x, mean - 2 * std, mean + 2 * std, color=GREY, alpha=0.25, lw=0)
     ax.plot(x, mean, color="black", lw=1.2)
 
 
 def noisy(n: int = 20, seed: int = 9) -> tuple[np.ndarray, np.ndarray]:
-    """Rows from a squared exponential with length-scale 1, variance 1 and noise of standard deviation 0.1."""
+    """Return rows from a squared exponential with length-scale 1, variance 1 and noise of standard deviation 0.1."""
     rng = np.random.default_rng(seed)
     x = np.sort(rng.uniform(-7.5, 7.5, n))[:, None]
     return x, drawn(ks.SquaredExponential(), x, 1, seed)[:, 0] + 0.1 * rng.normal(size=n)
 
 
 def model_of(lengthscale: float, variance: float, noise: float) -> Model:
-    """A squared exponential with noise."""
+    """Return a squared exponential model with noise."""
     return Model(GP(variance * ks.SquaredExponential(lengthscale=lengthscale)), likelihood=Gaussian(noise))
 
 
@@ -115,7 +115,7 @@ def hyperparameters() -> tuple[Any, str]:
         ax.set_xlabel("input x")
         found.append(f"{fit.value:.1f}")
     text = f"Log evidence {found[0]}, {found[1]} and {found[2]}: "
-    text += "too short a scale explains all scatter, too long a one calls it noise."
+    text += "a short length-scale explains all scatter, a long one treats it as noise."
     return fig, text
 
 
@@ -143,7 +143,7 @@ def weights() -> tuple[Any, str]:
     axes[3].set_title("equivalent kernels", fontsize=9)
     return (
         fig,
-        "Dots: how much each of 50 observations counts at x; grey: the kernel; orange: the equivalent kernel of many rows.",
+        "Dots: weights of 50 observations at x; grey: the kernel; orange: the equivalent kernel of many rows.",
     )
 
 
@@ -187,7 +187,7 @@ def compact() -> tuple[Any, str]:
     left.legend(fontsize=8, frameon=False)
     left.set_xlabel("distance")
     right.set_xlabel("input x")
-    return fig, "Piecewise polynomials are exactly zero beyond distance one; q is how often a sample can be differentiated."
+    return fig, "Piecewise polynomials are exactly zero beyond distance one; q is the number of derivatives of a sample."
 
 
 @shown("fig4_5", "Figure 4.5: infinite networks")
@@ -206,7 +206,7 @@ def network() -> tuple[Any, str]:
     right.set_xlabel("input x")
     return (
         fig,
-        "The covariance of an infinitely wide network (σ₀ = σ = 10), and samples (σ₀ = 2), which level off far out.",
+        "The covariance of an infinitely wide network (σ₀ = σ = 10), and samples (σ₀ = 2), which saturate.",
     )
 
 
@@ -222,7 +222,7 @@ def varying() -> tuple[Any, str]:
         right.plot(x[:, 0], sample, color=colour, lw=1.2)
     for ax in (left, right):
         ax.set_xlabel("input x")
-    return fig, "Gibbs' kernel: three samples, smooth at both ends and quick in the middle, of variance one everywhere."
+    return fig, "Gibbs' kernel: three samples, smooth at both ends and rapidly varying in the middle, with unit variance."
 
 
 @shown("fig4_7", "Figure 4.7: eigenfunctions")
@@ -263,7 +263,7 @@ def distances() -> tuple[Any, str]:
         ax.set_aspect("equal")
         ax.set_xlabel("x₁")
         ax.set_ylabel("x₂")
-    return fig, "One sample each: the same in all directions, slower along one column, and quick along one direction only."
+    return fig, "One sample each: isotropic, slower along one column, and varying along one direction only."
 
 
 @shown("fig5_2", "Figure 5.2: Occam's razor")
@@ -320,7 +320,7 @@ def fit_and_complexity() -> tuple[Any, str]:
     right.set_ylabel("noise deviation")
     return (
         fig,
-        "The evidence is fit less complexity; contours two nats apart, with a ridge of short scales and one of much noise.",
+        "The evidence is fit minus complexity; contours two nats apart, with a ridge of short scales and one of much noise.",
     )
 
 
@@ -348,7 +348,7 @@ def two_optima() -> tuple[Any, str]:
         ax.set_xlabel("input x")
     return (
         fig,
-        "Seven values explained twice: by a quick function with little noise, and by a slow one with much.",
+        "Two explanations of seven values: a rapidly varying function with little noise, and a slow one with much noise.",
     )
 
 
@@ -366,17 +366,17 @@ def step() -> tuple[Any, str]:
         ax.set_title(f"{title}: {fit.value:.1f}", fontsize=9)
         ax.set_xlabel("input x")
         text.append(fit.value)
-    return fig, "A step with noise under three kernels, with their log evidences (the book's data: −37.7, −26.1 and 50.2)."
+    return fig, "A step with noise under three kernels, with their log evidences (data of the book: −37.7, −26.1 and 50.2)."
 
 
 def step_data(seed: int = 0, n: int = 64) -> tuple[np.ndarray, np.ndarray]:
-    """A step of height two with noise of deviation 0.1."""
+    """Return a step of height two with noise of standard deviation 0.1."""
     x = np.linspace(-1, 1, n)[:, None]
     return x, np.sign(x[:, 0]) + 0.1 * np.random.default_rng(seed).normal(size=n)
 
 
 def step_models() -> dict[str, Model]:
-    """One squared exponential, two, and the network kernel (its steepness bounded, which else has no optimum)."""
+    """Return fits of one and two squared exponentials, and of the network kernel with bounded steepness."""
     from covary.parameters import bounded
 
     one = 1.0 * ks.SquaredExponential(lengthscale=1.0)
@@ -389,17 +389,17 @@ def step_models() -> dict[str, Model]:
 
 
 def main() -> None:
-    """Draw all, and write the page."""
+    """Draw all figures and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--only", action="append", default=[], help="only this figure, such as fig2_5 (the page is not written)"
+        "--only", action="append", default=[], help="draw only this figure, such as fig2_5 (the page is not written)"
     )
     options = parser.parse_args()
     lines = [
         "# Figures of the book",
         "",
         "Rasmussen & Williams (2006), chapters 2, 4 and 5, drawn by covary: `python docs/gallery/make_book.py`. Where the",
-        "book's data are not printed they are drawn anew from the same law: numbers differ from the book's, shapes do not.",
+        "book's data are not printed they are generated from the same distribution: numbers differ, shapes do not.",
     ]
     for name, (title, function) in FIGURES.items():
         if options.only and name not in options.only:

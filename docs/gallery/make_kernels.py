@@ -1,6 +1,6 @@
-"""The page of kernels, from the code: ``python docs/gallery/make_kernels.py`` writes kernels.md and its pictures.
+"""Write the kernel gallery: ``python docs/gallery/make_kernels.py`` writes kernels.md and its pictures.
 
-``--text`` prints the page without drawing; a test compares it with what is there.
+``--text`` prints the page without drawing; a test compares it with the file.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from covary import kernels as ks
 from covary._module import STATIC
 
 HERE = Path(__file__).resolve().parent
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # Okabe & Ito: told apart by everyone
+BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"  # Okabe & Ito: distinguishable by colour-blind readers
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A kernel of the page: an instance, where it is drawn, and the places x' of its left panel."""
+    """A kernel of the page: an instance, the range of the plot, and the points x' of its left panel."""
 
     kernel: Any
     low: float = 0.0
@@ -35,13 +35,13 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """The class's name."""
+        """Name of the class."""
         return type(self.kernel).__name__
 
 
 @dataclass(frozen=True)
 class Family:
-    """Some kernels under one heading."""
+    """A section of the page with several kernels."""
 
     title: str
     text: str
@@ -49,165 +49,203 @@ class Family:
 
 
 CHOICE = [
-    ("measurements, nothing special known", "`Matern52`", "one length-scale per column, as `GPRegressor()` does"),
-    ("a very smooth law without noise", "`SquaredExponential`, `RationalQuadratic`", "the latter mixes scales"),
-    ("a rough record: prices, turbulence", "`Matern12`, `Matern32`, `Matern`, `GammaExponential`", "`Matern` learns how rough"),
-    ("a season, a rhythm", "`Periodic`, `Periodic() * Matern52()`", "the product lets the pattern drift"),
-    ("several hidden periods", "`SpectralMixture`, `Cosine`", "start its means at peaks of a periodogram"),
-    ("a trend that goes on", "`Linear`, `Polynomial`, `IntegratedWiener`", "or a mean function, or basis functions"),
-    ("a random walk", "`Wiener`, `BrownianBridge`, `FractionalBrownian`", "start, or both ends, held"),
-    ("smooth here, wiggly there", "`VaryingLengthscale`, `Warped`, `PaciorekSchervish`", "see also `VaryingAmplitude`"),
-    ("a regime that changes at a moment", "`ChangePoint`", "learns when, and how fast"),
+    ("measurements without special structure", "`Matern52`", "one length-scale per column, as `GPRegressor()` does"),
+    ("a very smooth function without noise", "`SquaredExponential`, `RationalQuadratic`", "the latter mixes scales"),
+    (
+        "rough series: prices, turbulence",
+        "`Matern12`, `Matern32`, `Matern`, `GammaExponential`",
+        "`Matern` can learn the roughness",
+    ),
+    ("periodic data", "`Periodic`, `Periodic() * Matern52()`", "in the product the pattern may change slowly"),
+    ("several unknown periods", "`SpectralMixture`, `Cosine`", "start the means at peaks of a periodogram"),
+    ("a continuing trend", "`Linear`, `Polynomial`, `IntegratedWiener`", "or a mean function, or basis functions"),
+    ("a random walk", "`Wiener`, `BrownianBridge`, `FractionalBrownian`", "start, or both ends, fixed"),
+    ("smoothness that varies", "`VaryingLengthscale`, `Warped`, `PaciorekSchervish`", "see also `VaryingAmplitude`"),
+    ("a change of regime", "`ChangePoint`", "learns the time and the rate"),
     ("steps and plateaus", "`NeuralNetwork`, `TanhNetwork`, `ArcCosine`", "infinitely wide networks"),
-    ("many columns, each acting alone", "`Additive`", "sums over columns, pairs, ...; or `k.on(0) + k.on(1)`"),
-    ("columns that matter in combination", "`FactorMetric`", "learns directions"),
+    ("many columns with additive effects", "`Additive`", "sums over columns, pairs, ...; or `k.on(0) + k.on(1)`"),
+    ("combinations of columns", "`FactorMetric`", "learns directions"),
     ("categories", "`Hamming`, `Exchangeable`, `Categories`", "on the column of codes: `.on(2)`"),
-    ("places on the globe", "`GreatCircle`, `OnSphere`", "latitude and longitude in degrees"),
-    ("a symmetry that is known", "`Invariant`", "averages over the group"),
+    ("positions on the globe", "`GreatCircle`, `OnSphere`", "latitude and longitude in degrees"),
+    ("known symmetries", "`Invariant`", "averages over the group"),
     ("zero beyond a distance", "`PiecewisePolynomial`", "sparse matrices"),
 ]
 
 
 def short(x: Any) -> Any:
-    """A length-scale that is short in the middle; the field of two entries."""
+    """Return a length-scale that is short in the middle; used by two entries."""
     return 0.25 + jnp.abs(x[:, 0] - 3.0) / 2
 
 
 def waves(frequency: Any) -> Any:
-    """A spectral density with a band of frequencies."""
+    """Return a spectral density with a band of frequencies."""
     return jnp.exp(-0.5 * ((frequency - 0.6) / 0.15) ** 2) / (0.15 * (2 * jnp.pi) ** 0.5)
 
 
 def hinges(x: Any) -> Any:
-    """Three basis functions."""
+    """Return three basis functions."""
     return jnp.stack([jnp.ones_like(x[:, 0]), x[:, 0] - 3.0, jnp.maximum(x[:, 0] - 3.0, 0.0)], axis=1)
 
 
 def fold(x: Any) -> Any:
-    """A map of the inputs."""
+    """Map the inputs."""
     return jnp.log1p(x)
 
 
 def families() -> tuple[Family, ...]:
-    """Every kernel of the catalogue, drawn at values that show what it does."""
-    mirror = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]
+    """Return every kernel of the catalogue; kernels without a group come last."""
+    grouped = {entry.name for family in groups() for entry in family.entries}
+    others = tuple(Entry(kernel()) for name, kernel in ks.CATALOGUE.items() if name not in grouped)
+    return (*groups(), Family("Further kernels", "Kernels at their default parameters.", others)) if others else groups()
+
+
+def groups() -> tuple[Family, ...]:
+    """Return all groups of kernels, at parameters that show their properties."""
+    return (stationary(), periodic(), trends(), varying(), networks(), several_columns(), other_inputs())
+
+
+def stationary() -> Family:
+    """Return the group of stationary kernels."""
+    return Family(
+        "Stationary: smooth and rough",
+        "Functions of the distance between two points.",
+        (
+            Entry(ks.SquaredExponential()),
+            Entry(ks.Matern52()),
+            Entry(ks.Matern32()),
+            Entry(ks.Matern12(), note="Also called `OrnsteinUhlenbeck`."),
+            Entry(ks.MaternHalfInteger(3)),
+            Entry(ks.Matern(nu=0.9)),
+            Entry(ks.RationalQuadratic(alpha=0.3)),
+            Entry(ks.GammaExponential(gamma=1.5)),
+            Entry(ks.SquaredExponentialMixture((0.2, 2.0), weights=(0.3, 0.7))),
+            Entry(ks.PiecewisePolynomial(2, lengthscale=2.0)),
+            Entry(ks.Bessel(lengthscale=0.3, order=0.5)),
+        ),
+    )
+
+
+def periodic() -> Family:
+    """Return the group of periodic kernels, and kernels given by their spectrum."""
+    return Family(
+        "Periods and spectra",
+        "Periodic functions, and functions described by their spectrum.",
+        (
+            Entry(ks.Periodic(period=2.0)),
+            Entry(ks.Cosine(period=2.0)),
+            Entry(ks.Periodised(ks.Matern32(lengthscale=0.3), period=2.0)),
+            Entry(ks.SpectralMixture(weights=(0.6, 0.4), means=(0.4, 1.2), scales=(0.05, 0.1))),
+            Entry(ks.Spectral(waves, highest=1.5)),
+        ),
+    )
+
+
+def trends() -> Family:
+    """Return the group of trends and random walks."""
+    return Family(
+        "Trends and random walks",
+        "Non-stationary kernels.",
+        (
+            Entry(ks.Constant()),
+            Entry(ks.Linear(), low=-3.0, high=3.0, places=(1.5,)),
+            Entry(ks.Polynomial(3, bias=0.5), low=-1.5, high=1.5, places=(1.0,)),
+            Entry(ks.Wiener(), places=(2.0, 4.0)),
+            Entry(ks.IntegratedWiener(), places=(2.0, 4.0)),
+            Entry(ks.BrownianBridge(), low=0.0, high=1.0, places=(0.3, 0.7)),
+            Entry(ks.FractionalBrownian(0.8), places=(2.0, 4.0)),
+        ),
+    )
+
+
+def varying() -> Family:
+    """Return the group of kernels whose properties vary over the inputs."""
     middle = ks.GaussianField([3.0], beta=[-1.8], width=0.8)
-    return (
-        Family(
-            "Smooth and rough, the same everywhere",
-            "Functions of the distance between two points.",
-            (
-                Entry(ks.SquaredExponential()),
-                Entry(ks.Matern52()),
-                Entry(ks.Matern32()),
-                Entry(ks.Matern12(), note="Also called `OrnsteinUhlenbeck`."),
-                Entry(ks.MaternHalfInteger(3)),
-                Entry(ks.Matern(nu=0.9)),
-                Entry(ks.RationalQuadratic(alpha=0.3)),
-                Entry(ks.GammaExponential(gamma=1.5)),
-                Entry(ks.SquaredExponentialMixture((0.2, 2.0), weights=(0.3, 0.7))),
-                Entry(ks.PiecewisePolynomial(2, lengthscale=2.0)),
-                Entry(ks.Bessel(lengthscale=0.3, order=0.5)),
+    return Family(
+        "Varying over the inputs",
+        "Stationary kernels made to vary over the input space.",
+        (
+            Entry(ks.VaryingLengthscale(middle), places=(1.0, 3.0)),
+            Entry(ks.PaciorekSchervish(ks.Matern32(), middle), places=(1.0, 3.0)),
+            Entry(ks.VaryingAmplitude(ks.Matern52(), ks.GaussianField([3.0], beta=[1.2], width=1.0)), places=(1.0, 3.0)),
+            Entry(ks.ModulatedSquaredExponential(0.5, spread=1.0), low=-4.0, high=4.0, places=(0.0, 2.0)),
+            Entry(
+                ks.ChangePoint(ks.Matern12(lengthscale=0.5), ks.Matern52(lengthscale=2.0), at=3.0, width=0.2),
+                places=(2.0, 4.0),
+            ),
+            Entry(ks.Warped(ks.Matern52(), centres=[1.0, 3.0, 5.0], width=0.8, beta=[-1.0, 1.5, -1.0]), places=(1.0, 3.0)),
+            Entry(ks.Mapped(ks.SquaredExponential(lengthscale=0.3), fold), places=(0.5, 4.0)),
+        ),
+    )
+
+
+def networks() -> Family:
+    """Return the group of networks and basis functions."""
+    return Family(
+        "Networks and basis functions",
+        "Infinitely wide networks, and finitely many functions with Gaussian weights.",
+        (
+            Entry(ks.NeuralNetwork(lengthscale=0.3), low=-3.0, high=3.0, places=(0.5,)),
+            Entry(ks.TanhNetwork(lengthscale=0.3), low=-3.0, high=3.0, places=(0.5,)),
+            Entry(ks.ArcCosine(1), low=-3.0, high=3.0, places=(1.0,)),
+            Entry(ks.GaussianBasis(np.linspace(0.0, 6.0, 7), width=0.6), places=(3.0,)),
+            Entry(ks.BasisFunctions(hinges), places=(4.0,)),
+        ),
+    )
+
+
+def several_columns() -> Family:
+    """Return the group of kernels of several columns."""
+    mirror = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]
+    return Family(
+        "Several columns",
+        "Interactions of columns.",
+        (
+            Entry(
+                ks.FactorMetric(ks.SquaredExponential(), loadings=[[1.5], [-1.5]], lengthscale=[6.0, 6.0]),
+                low=-2.0,
+                high=2.0,
+                places=(0.0,),
+                drawn="map",
+            ),
+            Entry(ks.Additive(ks.SquaredExponential(), orders=1), low=-2.0, high=2.0, places=(0.0,), drawn="map"),
+            Entry(
+                ks.Invariant(ks.SquaredExponential(lengthscale=0.7), group=mirror),
+                low=-2.0,
+                high=2.0,
+                places=(1.0, -1.0),
+                drawn="map",
+                note="Here under the exchange of two columns.",
+            ),
+            Entry(
+                ks.Columns(ks.Matern52(), columns=[0]),
+                low=-2.0,
+                high=2.0,
+                places=(0.0,),
+                drawn="map",
+                note="Written `Matern52().on(0)`.",
             ),
         ),
-        Family(
-            "Periods and spectra",
-            "Functions that come back, and functions told by their frequencies.",
-            (
-                Entry(ks.Periodic(period=2.0)),
-                Entry(ks.Cosine(period=2.0)),
-                Entry(ks.Periodised(ks.Matern32(lengthscale=0.3), period=2.0)),
-                Entry(ks.SpectralMixture(weights=(0.6, 0.4), means=(0.4, 1.2), scales=(0.05, 0.1))),
-                Entry(ks.Spectral(waves, highest=1.5)),
+    )
+
+
+def other_inputs() -> Family:
+    """Return the group of kernels of categories, of positions on the globe, and the rest."""
+    return Family(
+        "Categories, the globe, and the rest",
+        "Codes 0, 1, 2, ...; latitude and longitude in degrees.",
+        (
+            Entry(ks.Hamming(), low=0, high=5, drawn="codes"),
+            Entry(ks.Exchangeable(0.4), low=0, high=5, drawn="codes"),
+            Entry(
+                ks.Categories(6, rank=2, factor=[[1.0, 0.0], [0.9, 0.2], [0.8, 0.4], [0.0, 1.0], [-0.2, 0.9], [-0.9, 0.1]]),
+                low=0,
+                high=5,
+                drawn="codes",
             ),
-        ),
-        Family(
-            "Trends and walks",
-            "Kernels that know where they are.",
-            (
-                Entry(ks.Constant()),
-                Entry(ks.Linear(), low=-3.0, high=3.0, places=(1.5,)),
-                Entry(ks.Polynomial(3, bias=0.5), low=-1.5, high=1.5, places=(1.0,)),
-                Entry(ks.Wiener(), places=(2.0, 4.0)),
-                Entry(ks.IntegratedWiener(), places=(2.0, 4.0)),
-                Entry(ks.BrownianBridge(), low=0.0, high=1.0, places=(0.3, 0.7)),
-                Entry(ks.FractionalBrownian(0.8), places=(2.0, 4.0)),
-            ),
-        ),
-        Family(
-            "Different here and there",
-            "Stationary kernels made to vary over the input space.",
-            (
-                Entry(ks.VaryingLengthscale(middle), places=(1.0, 3.0)),
-                Entry(ks.PaciorekSchervish(ks.Matern32(), middle), places=(1.0, 3.0)),
-                Entry(ks.VaryingAmplitude(ks.Matern52(), ks.GaussianField([3.0], beta=[1.2], width=1.0)), places=(1.0, 3.0)),
-                Entry(ks.ModulatedSquaredExponential(0.5, spread=1.0), low=-4.0, high=4.0, places=(0.0, 2.0)),
-                Entry(
-                    ks.ChangePoint(ks.Matern12(lengthscale=0.5), ks.Matern52(lengthscale=2.0), at=3.0, width=0.2),
-                    places=(2.0, 4.0),
-                ),
-                Entry(ks.Warped(ks.Matern52(), centres=[1.0, 3.0, 5.0], width=0.8, beta=[-1.0, 1.5, -1.0]), places=(1.0, 3.0)),
-                Entry(ks.Mapped(ks.SquaredExponential(lengthscale=0.3), fold), places=(0.5, 4.0)),
-            ),
-        ),
-        Family(
-            "Networks and basis functions",
-            "Infinitely wide networks, and finitely many functions with Gaussian weights.",
-            (
-                Entry(ks.NeuralNetwork(lengthscale=0.3), low=-3.0, high=3.0, places=(0.5,)),
-                Entry(ks.TanhNetwork(lengthscale=0.3), low=-3.0, high=3.0, places=(0.5,)),
-                Entry(ks.ArcCosine(1), low=-3.0, high=3.0, places=(1.0,)),
-                Entry(ks.GaussianBasis(np.linspace(0.0, 6.0, 7), width=0.6), places=(3.0,)),
-                Entry(ks.BasisFunctions(hinges), places=(4.0,)),
-            ),
-        ),
-        Family(
-            "Several columns",
-            "How columns act together.",
-            (
-                Entry(
-                    ks.FactorMetric(ks.SquaredExponential(), loadings=[[1.5], [-1.5]], lengthscale=[6.0, 6.0]),
-                    low=-2.0,
-                    high=2.0,
-                    places=(0.0,),
-                    drawn="map",
-                ),
-                Entry(ks.Additive(ks.SquaredExponential(), orders=1), low=-2.0, high=2.0, places=(0.0,), drawn="map"),
-                Entry(
-                    ks.Invariant(ks.SquaredExponential(lengthscale=0.7), group=mirror),
-                    low=-2.0,
-                    high=2.0,
-                    places=(1.0, -1.0),
-                    drawn="map",
-                    note="Here under the exchange of two columns.",
-                ),
-                Entry(
-                    ks.Columns(ks.Matern52(), columns=[0]),
-                    low=-2.0,
-                    high=2.0,
-                    places=(0.0,),
-                    drawn="map",
-                    note="Written `Matern52().on(0)`.",
-                ),
-            ),
-        ),
-        Family(
-            "Categories, the globe, and the rest",
-            "Codes 0, 1, 2, ...; latitude and longitude in degrees.",
-            (
-                Entry(ks.Hamming(), low=0, high=5, drawn="codes"),
-                Entry(ks.Exchangeable(0.4), low=0, high=5, drawn="codes"),
-                Entry(
-                    ks.Categories(6, rank=2, factor=[[1.0, 0.0], [0.9, 0.2], [0.8, 0.4], [0.0, 1.0], [-0.2, 0.9], [-0.9, 0.1]]),
-                    low=0,
-                    high=5,
-                    drawn="codes",
-                ),
-                Entry(ks.GreatCircle(), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
-                Entry(ks.SinePower(0.7), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
-                Entry(ks.OnSphere(ks.Matern52(lengthscale=0.4)), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
-                Entry(ks.Normalised(ks.Linear() + 1.0), low=-3.0, high=3.0, places=(1.5,)),
-            ),
+            Entry(ks.GreatCircle(), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
+            Entry(ks.SinePower(0.7), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
+            Entry(ks.OnSphere(ks.Matern52(lengthscale=0.4)), low=-85.0, high=85.0, places=(40.0, 0.0), drawn="map"),
+            Entry(ks.Normalised(ks.Linear() + 1.0), low=-3.0, high=3.0, places=(1.5,)),
         ),
     )
 
@@ -216,9 +254,9 @@ def families() -> tuple[Family, ...]:
 
 
 def summary(kernel: Any) -> tuple[str, list[str]]:
-    """The first line of the docstring, and its formulas."""
+    """Return the first line of the docstring, and its formulas."""
     text = inspect.getdoc(type(kernel)) or ""
-    first = text.split("\n", 1)[0]
+    first = re.sub(r":math:`([^`]*)`", r"$\1$", text.split("\n", 1)[0])
     body = text.split("Parameters\n---")[0].split("References\n---")[0]
     formulas, lines, i = [], body.split("\n"), 0
     while i < len(lines):
@@ -235,36 +273,37 @@ def summary(kernel: Any) -> tuple[str, list[str]]:
 
 
 def parameters_of(kernel: Any) -> str:
-    """The names of what is learned."""
+    """Return the names of the learned parameters."""
     names = [f.name for f in fields(kernel) if f.metadata.get("set") is not None and not f.metadata.get(STATIC)]
     return ", ".join(f"`{name}`" for name in names) or "none"
 
 
 def smoothness(value: float) -> str:
-    """How often the process has a derivative, in words."""
+    """Describe the number of derivatives of the process."""
     return "any number" if value == np.inf else {0: "none", 1: "one", 2: "two", 3: "three"}.get(value, f"{value:g}")
 
 
 def page() -> str:
-    """The page."""
+    """Return the text of the page."""
     lines = [
         "# Kernels",
         "",
-        "What a kernel says about a function before any data are seen. The left of every picture is k(x, x') against x, for",
-        "the x' marked; the right shows samples. Kernels carry no variance: multiply by a number. They add, multiply, and",
-        "act on columns: `2.0 * Matern52().on(0) + Periodic(period=1.0).on(1)`, in Python and as text in the command.",
-        "Written by `docs/gallery/make_kernels.py` from the code.",
+        "Kernels are prior covariances of the function. The left panel of every picture shows k(x, x') against x for",
+        "the marked x'; the right panel shows samples. Kernels have unit variance: multiply by a number. They can be",
+        "added, multiplied, and restricted to columns: `2.0 * Matern52().on(0) +",
+        "Periodic(period=1.0).on(1)`, in Python and as text in the command.",
+        "This page is generated by `docs/gallery/make_kernels.py`.",
         "",
-        "## Which one?",
+        "## Choosing a kernel",
         "",
-        "| you have | try | |",
+        "| data | kernels | |",
         "|---|---|---|",
         *(f"| {a} | {b} | {c} |" for a, b, c in CHOICE),
         "",
-        "## What is known about each",
+        "## Properties",
         "",
-        "*Derivatives*: how often the process can be differentiated (in mean square). *Columns*: the most it is valid on.",
-        "Isotropic as drawn, with one length-scale; with one for every column it is not.",
+        "*Derivatives*: number of mean-square derivatives of the process. *Columns*: maximum number of columns. *Isotropic*:",
+        "with a single length-scale.",
         "",
         "| kernel | stationary | isotropic | derivatives | columns | learns |",
         "|---|---|---|---|---|---|",
@@ -296,14 +335,14 @@ def page() -> str:
 
 
 def samples(kernel: Any, X: np.ndarray, count: int, seed: int = 4) -> np.ndarray:
-    """Draws at the rows of X, by the eigenvectors of K (which need no jitter)."""
+    """Return samples at the rows of X, computed from the eigenvectors of K, which needs no jitter."""
     values, vectors = np.linalg.eigh(kernel.gram(X))
     z = np.random.default_rng(seed).normal(size=(len(X), count))
     return vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * z)
 
 
 def draw(entry: Entry, path: Path) -> None:
-    """One picture."""
+    """Draw one picture."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -353,7 +392,7 @@ def draw(entry: Entry, path: Path) -> None:
 
 
 def main() -> None:
-    """Write, or print."""
+    """Write the page and the pictures, or print the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--text", action="store_true", help="print the page, draw nothing")
     parser.add_argument("--only", action="append", default=[], help="draw only this kernel")

@@ -1,6 +1,6 @@
-"""The page of pictures, from the code: ``python docs/gallery/make_plots.py`` runs what it shows and writes plots.md.
+"""Write the plot gallery: ``python docs/gallery/make_plots.py`` runs the code of the page and writes plots.md.
 
-``--text`` prints the page without running anything; a test compares it with what is there.
+``--text`` prints the page without running the code; a test compares it with the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Entry:
-    """A picture: its file, its heading, what it is for, and the code that ends in its axes."""
+    """A picture: its file, heading, description, and the code that ends with its axes."""
 
     name: str
     title: str
@@ -67,7 +67,7 @@ doubt = GPRegressor("1.0 * SquaredExponential(lengthscale=1.0)", mean="zero", ra
 
 @dataclass(frozen=True)
 class Part:
-    """Some pictures under one heading."""
+    """A section of the page with several pictures."""
 
     title: str
     text: str
@@ -77,12 +77,13 @@ class Part:
 PARTS = (
     Part(
         "The fit",
-        "What the model says of the function and of new observations.",
+        "Predictions of the function and of new observations.",
         (
             Entry(
                 "plot_fit",
                 "One input",
-                "Mean, 95 % bands of the function and of new observations, draws, and the data. Counts here: the inner band "
+                "Mean, 95 % bands of the function and of new observations, draws, and the data. Here for "
+                "counts: the inner band "
                 "is that of the rate.",
                 'ax = plots.plot_fit(mines.posterior_, names=["year"], samples=3)',
             ),
@@ -95,26 +96,26 @@ PARTS = (
             Entry(
                 "plot_classes",
                 "Classes",
-                "The most probable class, the paler the less probable; of two classes the probability with contours.",
+                "The most probable class, paler where less probable; for two classes the probability with contours.",
                 "ax = plots.plot_classes(flowers)",
             ),
             Entry(
                 "plot_components",
                 "Components",
-                "Each additive term of the kernel less its mean, with its share of the variance.",
+                "Each additive term of the kernel minus its mean, with its fraction of the variance.",
                 'ax = plots.plot_components(air, names=["year"])',
             ),
         ),
     ),
     Part(
-        "What matters",
-        "Ten inputs, of which five matter: y = 10 sin(π x1 x2) + 20 (x3 − ½)² + 10 x4 + 5 x5 + noise (Friedman 1991).",
+        "Relevance and effects",
+        "Ten inputs, of which five are relevant: y = 10 sin(π x1 x2) + 20 (x3 − ½)² + 10 x4 + 5 x5 + noise (Friedman 1991).",
         (
             Entry(
                 "plot_relevance",
                 "Relevance of inputs",
-                "The share of the function's variation that involves each column (Sobol's total index), under any kernel; the "
-                "error bars are posterior: the index of joint draws of the function.",
+                "The fraction of the function's variation that involves each column (Sobol's total index), for any kernel; the "
+                "error bars are posterior, from joint draws of the function.",
                 "ax = plots.plot_relevance(surface)",
             ),
             Entry(
@@ -127,20 +128,20 @@ PARTS = (
             Entry(
                 "plot_dependence_classes",
                 "Partial dependence of a probability",
-                "Of two classes the probability of the second; of more, of each.",
+                "For two classes the probability of the second; for more, of each.",
                 "ax = plots.plot_dependence(tumours)",
             ),
         ),
     ),
     Part(
         "Should I trust it?",
-        "Leave-one-out predictions, which cost no further fit; or arrays of your own: `plots.plot_predicted(y, mean, std)`, "
+        "Leave-one-out predictions without refitting; or your own arrays: `plots.plot_predicted(y, mean, std)`, "
         "`plots.plot_residuals(y, mean, std)`, `plots.plot_calibration(pit=...)`, `plots.plot_reliability(y, p)`.",
         (
             Entry(
                 "plot_predicted",
-                "Predictions against truth",
-                "With 95 % error bars; those that miss are orange.",
+                "Predicted against observed values",
+                "With 95 % error bars; those that miss the observation are orange.",
                 "ax = plots.plot_predicted(surface)",
             ),
             Entry(
@@ -152,39 +153,42 @@ PARTS = (
             Entry(
                 "plot_calibration",
                 "Calibration",
-                "The PIT histogram is level and the coverage curve the diagonal if error bars mean what they say; grey is what "
-                "chance allows. Also one by one: `plot_pit`, `plot_coverage`.",
+                "For a calibrated model the PIT histogram is flat and the coverage curve is the diagonal; grey is the range of "
+                "sampling variation. Also separately: `plot_pit`, `plot_coverage`.",
                 "ax = plots.plot_calibration(surface)",
             ),
             Entry(
                 "plot_reliability",
                 "Calibration of classes",
-                "How often a class was seen where it was given a probability (`plot_reliability`), and what probability the "
-                "truth was given.",
+                "Observed frequency against predicted probability of a class (`plot_reliability`), and the "
+                "probabilities of the "
+                "true classes.",
                 "ax = plots.plot_calibration(tumours)",
             ),
         ),
     ),
     Part(
-        "How it was learned",
-        "Pictures of the search, and of what it searched.",
+        "Learning",
+        "The search and its objective.",
         (
             Entry(
                 "plot_history",
                 "History",
-                "How far below the best of its level every evaluation was; dotted lines are further starts.",
+                "Difference of every evaluation from the best of its level; dotted lines are further starts.",
                 "ax = plots.plot_history(surface)",
             ),
             Entry(
                 "plot_restarts",
                 "Restarts",
-                "Where every start ended, and the rival model beside them.",
+                "The optimum found from every start, and the alternative model.",
                 "ax = plots.plot_restarts(surface)",
             ),
             Entry(
                 "plot_evidence",
                 "Evidence over two hyperparameters",
-                "Two explanations of twenty noisy observations: a quick function with little noise, or a slow one with much.",
+                "Two explanations of twenty noisy observations: a rapidly varying function with little "
+                "noise, or a slowly varying one with "
+                "much noise.",
                 'ax = plots.plot_evidence(doubt, ("kernel.lengthscale", "likelihood.variance"), '
                 "spans=((0.05, 20), (0.01, 1)), points=31)",
             ),
@@ -192,12 +196,12 @@ PARTS = (
     ),
     Part(
         "Kernels",
-        "What a kernel says before any data are seen. [All kernels](kernels.md).",
+        "Prior samples and covariances. [All kernels](kernels.md).",
         (
             Entry(
                 "plot_prior",
                 "Prior samples",
-                "Functions drawn from a kernel, with the band that holds 95 % of them.",
+                "Functions drawn from a kernel, with a 95 % band.",
                 'ax = plots.plot_prior("SquaredExponential(lengthscale=20.0) * Periodic(period=4.0)", over=(0, 20))',
             ),
             Entry(
@@ -209,7 +213,7 @@ PARTS = (
             Entry(
                 "plot_gram",
                 "Covariance matrix",
-                "Between the rows of a table; of a posterior, what is left of it after the data.",
+                "Between the rows of a table; for a posterior, the posterior covariance.",
                 "rows = np.linspace(0, 10, 120)[:, None]\n"
                 'ax = plots.plot_gram("SquaredExponential(lengthscale=5.0) * Periodic(period=2.0)", rows)',
             ),
@@ -219,19 +223,20 @@ PARTS = (
 
 
 def entries() -> list[Entry]:
-    """All pictures, in the order of the page."""
+    """Return all pictures, in the order of the page."""
     return [entry for part in PARTS for entry in part.entries]
 
 
 def page() -> str:
-    """The page."""
+    """Return the text of the page."""
     lines = [
-        "# Pictures",
+        "# Plots",
         "",
-        "Functions of a fitted estimator or a posterior: `plots.plot_...(model, ax=None)` draws on the axes given, or on new",
-        "ones, and returns them; none of them fits anything. Colours are told apart by everyone. Inside `plots.theme()`",
-        "pictures have no background and suit light pages and dark ones; `plots.svg(figure, title=...)` writes one for a page.",
-        "Written by `docs/gallery/make_plots.py`, which runs the code shown.",
+        "Functions of a fitted estimator or a posterior: `plots.plot_...(model, ax=None)` draws on the given axes, or on",
+        "new ones, and returns them; none of them fits a model. Colours are distinguishable by colour-blind readers. Inside",
+        "`plots.theme()` plots have a transparent background for light and dark pages; "
+        "`plots.svg(figure, title=...)` returns SVG.",
+        "This page is generated by `docs/gallery/make_plots.py`, which runs the code shown.",
         "",
         "```python",
         START.rstrip(),
@@ -247,7 +252,7 @@ def page() -> str:
 
 
 def namespace(codes: Any = None) -> dict[str, Any]:
-    """The names that the code of the page uses, after the models were fitted."""
+    """Fit the models, and return the names that the code of the page uses."""
     space: dict[str, Any] = {}
     exec(START, space)
     for code in MODELS.values() if codes is None else codes:
@@ -256,7 +261,7 @@ def namespace(codes: Any = None) -> dict[str, Any]:
 
 
 def draw(entry: Entry, space: dict[str, Any]) -> Any:
-    """The figure of one entry."""
+    """Run the code of one entry and return its figure."""
     import numpy as np
 
     exec(entry.code, space)
@@ -264,7 +269,7 @@ def draw(entry: Entry, space: dict[str, Any]) -> Any:
 
 
 def write(figure: Any, path: Path) -> None:
-    """A small PNG: 256 colours are enough."""
+    """Save a small PNG with 256 colours."""
     from PIL import Image
 
     out = io.BytesIO()
@@ -273,7 +278,7 @@ def write(figure: Any, path: Path) -> None:
 
 
 def main() -> None:
-    """Write, or print."""
+    """Write the page and the pictures, or print the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--text", action="store_true", help="print the page, draw nothing")
     parser.add_argument("--only", action="append", default=[], help="draw only this picture (the page is not written)")
