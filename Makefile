@@ -22,26 +22,26 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 
 setup: $(VENV)/.installed  ## create .venv and install covary
 
-setup-dev: $(VENV)/.installed-dev  ## setup, and install the development tools
+setup-dev: $(VENV)/.installed-dev  ## create .venv and install covary with the development tools
 
 demo: setup  ## fit and forecast Mauna Loa CO2; writes demo/
 	$(BIN)/python examples/co2_forecast.py --out demo
 
-lint: setup-dev  ## ruff and pyright
+lint: setup-dev  ## run ruff and pyright
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-test: lint bench-smoke  ## lint, benchmarks at n = 200, and the test suite
+test: lint bench-smoke  ## run lint, the benchmarks at n = 200 and the test suite
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not gpu"
 
-test-slow: setup-dev  ## slow tests
+test-slow: setup-dev  ## run the slow tests
 	$(BIN)/python -m pytest -m "slow and not gpu"
 
 bench-smoke: setup-dev  ## run every benchmark script at n = 200, without other libraries
 	$(BIN)/python -m benchmarks.run --smoke
 
-bench:  ## write the benchmark tables, with other libraries, in a separate environment
+bench:  ## run the benchmarks with other libraries in a separate environment; writes docs/benchmarks
 	$(PYTHON) -m venv .venv-bench
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check -e .

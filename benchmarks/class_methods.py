@@ -309,7 +309,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def small() -> dict[str, Experiment]:
-    """Synthetic tables of a few rows with every method of covary, to try the script without the files."""
+    """Synthetic tables of a few rows with every method of covary, for running the script without the files."""
     rng = np.random.default_rng(0)
     drawn = tables.simulated(90, 0)
     two = Split(drawn[:60, :2], drawn[:60, 4] == 0, drawn[60:, :2], drawn[60:, 4] == 0)

@@ -47,7 +47,7 @@ def frame(path: Path, name: str) -> Any:
     return pd.read_csv(path / f"{name}.csv.gz")
 
 
-def parted(X: np.ndarray, y: np.ndarray, tests: list[np.ndarray]) -> list[Split]:
+def splits_of(X: np.ndarray, y: np.ndarray, tests: list[np.ndarray]) -> list[Split]:
     """Return one split per set of test rows; the remaining rows are training rows."""
     out = []
     for test in tests:
@@ -81,7 +81,7 @@ def crabs(path: Path, colour: bool = False, splits: int = 20) -> list[Split]:
         rng = np.random.default_rng(seed)
         chosen = np.concatenate([rng.permutation(np.flatnonzero(group == g))[:20] for g in np.unique(group)])
         tests.append(others(len(y), chosen))
-    return parted(X, y, tests)
+    return splits_of(X, y, tests)
 
 
 def glass(path: Path) -> list[Split]:
@@ -89,7 +89,7 @@ def glass(path: Path) -> list[Split]:
     held = frame(path, "classification/fgl")
     fold = held["cv_group"].to_numpy(int)
     X = held.drop(columns=["type", "cv_group"]).to_numpy(np.float64)
-    return parted(X, held["type"].to_numpy(str), [np.flatnonzero(fold == k) for k in np.unique(fold)])
+    return splits_of(X, held["type"].to_numpy(str), [np.flatnonzero(fold == k) for k in np.unique(fold)])
 
 
 def synth(path: Path) -> list[Split]:
@@ -116,7 +116,7 @@ def threes_and_fives(path: Path, splits: int = 3) -> list[Split]:
         rng = np.random.default_rng(seed)
         chosen = [rng.permutation(np.flatnonzero(y == digit))[:count] for digit, count in ((3, THREES), (5, FIVES))]
         tests.append(others(len(y), np.concatenate(chosen)))
-    return parted(X, y, tests)
+    return splits_of(X, y, tests)
 
 
 def ten_digits(path: Path, rows: int = 1000, shuffled: bool = False) -> list[Split]:
@@ -135,7 +135,7 @@ def mcycle(path: Path, folds: int = 5) -> list[Split]:
     held = frame(path, "regression/mcycle")
     X, y = held[["times"]].to_numpy(np.float64), held["accel"].to_numpy(np.float64)
     order = np.random.default_rng(0).permutation(len(y))
-    return parted(X, y, [np.sort(part) for part in np.array_split(order, folds)])
+    return splits_of(X, y, [np.sort(part) for part in np.array_split(order, folds)])
 
 
 def outliers(path: Path) -> list[Split]:

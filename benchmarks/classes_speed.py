@@ -325,7 +325,7 @@ def fits(n: int, ard: bool, inference: str, smoke: bool, of: str = DRAWN) -> tup
             Bar(f"{what}: log evidence of {peer} minus covary", highest - mine["evidence"], BELOW, unit="nats"),
         ]
     elif found:
-        notes.append("No peer came within 0.5 nats of covary's evidence: no criterion is evaluated.")
+        notes.append("No other library came within 0.5 nats of covary's evidence: no criterion is evaluated.")
     return Table(f"Whole fit: {what}", columns, rows, notes), bars
 
 

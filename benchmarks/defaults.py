@@ -1,7 +1,7 @@
 """covary's defaults compared with other libraries: ``python -m benchmarks.defaults [--splits K] [--jobs 2] [--report]``.
 
-Every result is added at once to ``defaults.jsonl`` in the ``--out`` folder, so that a run that was interrupted goes on where
-it stopped and splits, tables and methods can be added later. The page ``defaults.md`` is written from that file at the end.
+Every result is added at once to ``defaults.jsonl`` in the ``--out`` folder, so that an interrupted run resumes where it
+stopped, and splits, tables and methods can be added later. The page ``defaults.md`` is written from that file at the end.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Runs:
         return None
 
     def lane(self, core: int | None) -> None:
-        """Run tasks on one core until there are none left."""
+        """Run tasks on one core until none are left."""
         while (task := self.take()) is not None:
             name, k, key = task
             X, y, X_new, y_new = self.tables[name].split(k)
@@ -100,7 +100,7 @@ class Runs:
                         done.result()
                 finally:
                     self.stop()
-        finally:  # only once the lanes have ended
+        finally:  # only after the threads have ended
             for worker in self.workers.values():
                 worker.stop()
 

@@ -1,7 +1,7 @@
 """Four experts on a noise-free product: ``python -m benchmarks.experts --out docs/benchmarks``.
 
-The benchmark of a thesis on distributed Gaussian processes (figure 1.11): f = 4 x1 x2, standard normal inputs, 2,000 rows to
-learn from, 1,000 test rows, four experts. It reports 154.12 s for the single process and 5.61 s for the distributed one,
+The benchmark of a thesis on distributed Gaussian processes (figure 1.11): f = 4 x1 x2, standard normal inputs, 2,000 training
+rows, 1,000 test rows, four experts. It reports 154.12 s for the single process and 5.61 s for the distributed one,
 without stating the kernel, the noise or the machine. Here both are run with scikit-learn, in the same run as covary.
 """
 
@@ -73,7 +73,7 @@ def peer(X: np.ndarray, y: np.ndarray) -> Any:
 
     kernel = ConstantKernel(1.0, (LOW, HIGH)) * RBF(1.0, (LOW, HIGH))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the signal's variance runs to its bound in every fit
+        warnings.simplefilter("ignore")  # the signal variance reaches its bound in every fit
         return GaussianProcessRegressor(kernel, alpha=DIAGONAL).fit(X, y)
 
 
@@ -97,7 +97,7 @@ def sklearn_experts(X: np.ndarray, y: np.ndarray, X_new: np.ndarray) -> tuple[np
 
 
 def algorithm_2(means: np.ndarray, variances: np.ndarray, priors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The thesis' algorithm 2 from every expert's mean, variance and prior variance, each of shape (experts, rows)."""
+    """Algorithm 2 of the thesis, from every expert's mean, variance and prior variance, each of shape (experts, rows)."""
     precision, shift = np.zeros(means.shape[1]), np.zeros(means.shape[1])
     for mean, variance, prior in zip(means, variances, priors, strict=True):
         weight = 0.5 * (np.log(prior) - np.log(variance))
@@ -251,8 +251,8 @@ def run(smoke: bool = False, found: dict[str, Any] | None = None, only: tuple[st
     )
     notes += [
         "*RMSE / exact* is the ratio to the exact process of the same library.",
-        "Parts made by place (k-means) do not suit the robust committee machine here: far from its own rows an expert "
-        "extrapolates with too much confidence, and the weights do not see it. GRBCM's experts all have rows from everywhere.",
+        "Partitions by location (k-means) do not suit the robust committee machine here: far from its rows an expert is "
+        "overconfident, and the weights do not reflect it. The experts of GRBCM all have rows from the whole domain.",
         *(f"{METHODS[name]}: {f['said']}." for name, f in found.items() if f["said"] and not smoke),
     ]
     bars = [] if smoke else judged(found)

@@ -25,7 +25,7 @@ Counts = dict[str, float]
 
 
 def cases() -> list[tuple[str, Any, int, Counts]]:
-    """Name, kernel, columns, and what operations per entry."""
+    """Return name, kernel, number of columns, and operations per entry."""
     import jax.numpy as jnp
 
     from covary import kernels as ks

@@ -98,7 +98,7 @@ def disk_table(kept: Kept, bars: list[Bar], rows: int) -> tuple[Table, dict[str,
         f"{f['experts']:,} experts of {low:,} to {high:,} rows (median {middle:,}), and {f['shared']:,} rows that all of "
         f"them share; {f['chunks']} row groups, {f.get('bytes', 0) / 2**20:.0f} MiB on disk.",
         f"Peak memory: client {f['client']:.2f} GiB, workers {' and '.join(f'{w:.2f}' for w in f['workers'])} GiB.",
-        _scored("The nearest", *f["scores"]["near"]),
+        _scored("The 32 nearest experts", *f["scores"]["near"]),
         _scored("All experts", *f["scores"]["predict"]),
         f"The search used {' → '.join(f'{n:,.0f}' for n in f['levels'])} rows, {f['steps']} evaluations.",
         f"Other processes used {f['others']:.1f} cores.",

@@ -108,7 +108,7 @@ class Clocked:
         self.seconds: dict[str, float] = {}
 
     def watch(self, place: Any, name: str, title: str) -> None:
-        """Start to measure ``place.name``."""
+        """Start measuring ``place.name``."""
         inner = getattr(place, name)
 
         def outer(*arguments: Any, **named: Any) -> Any:

@@ -89,7 +89,7 @@ def load(path: Path, name: str) -> Tabled:
 
 
 def synthetic(rows: int = 200) -> Tabled:
-    """Return a synthetic table with one split, to try the scripts without the files."""
+    """Return a synthetic table with one split, for running the scripts without the files."""
     return Tabled("synthetic", *table(rows), (np.arange(0, rows, 4),))
 
 

@@ -103,7 +103,7 @@ def by_covary(source: str, n: int, new: int) -> dict[str, Any]:
     data, model = Data(X, y), model_for(X, y)
     import jax
 
-    jax.clear_caches()  # what the drawing of the field has compiled
+    jax.clear_caches()  # removes what was compiled to draw the field
     began = time.perf_counter()
     learned = learn(model, data, gram=Vecchia(NEIGHBOURS))
     fit = time.perf_counter() - began

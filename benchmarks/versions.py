@@ -1,6 +1,6 @@
 """Compare the speed of two versions of covary, one case for each page: ``python -m benchmarks.versions COMMIT [--out DIR]``.
 
-Both versions run in processes of their own, which take turns call by call, so that a busy moment of the machine affects both.
+Each version runs in a separate process. Calls of the two versions alternate, so that background load affects both.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def markov(n: int) -> Callable[[], object]:
 
 
 def svgp(n: int) -> Callable[[], object]:
-    """Two hundred steps of the stochastic variational bound."""
+    """Two hundred steps of stochastic variational inference."""
     from covary import Data, condition
     from covary.gram import LowRank
     from covary.inference import SVGP
@@ -147,7 +147,7 @@ def svgp(n: int) -> Callable[[], object]:
 
 
 def vecchia(n: int) -> Callable[[], object]:
-    """``condition`` on fifteen neighbours each, and predictions."""
+    """``condition`` with fifteen neighbours per row, and predictions."""
     from covary import Data, condition
     from covary.gram.vecchia import Vecchia
 
@@ -170,7 +170,7 @@ def automatic(n: int) -> Callable[[], object]:
     return defaults(n)
 
 
-CASES: dict[str, tuple[Case, int, int]] = {  # page or part of it: case, rows, calls
+CASES: dict[str, tuple[Case, int, int]] = {  # page, or part of a page: case, rows, calls
     "evidence": (evidence, 2000, 24),
     "grams": (grams, 3000, 40),
     "kernel_costs": (kernel_costs, 2000, 40),
@@ -201,12 +201,12 @@ COLD = {  # whole processes: page, code, repeats
 
 # the two versions -------------------------------------------------------------------------------------------------------
 def environment(source: Path) -> dict[str, str]:
-    """The environment of a process that imports covary from this folder."""
+    """Return the environment of a process that imports covary from this folder."""
     return {"JAX_PLATFORMS": "cpu"} | dict(os.environ) | {"PYTHONPATH": os.pathsep.join((str(source), str(ROOT)))}
 
 
 class Version:
-    """A process that runs the cases with one version of covary, when told to."""
+    """A process that runs cases with one version of covary on request."""
 
     def __init__(self, source: Path) -> None:
         self.source = source
@@ -216,7 +216,7 @@ class Version:
         )
 
     def seconds(self, name: str, n: int) -> float:
-        """How long the next call of a case takes; the first prepares it and calls it once, untimed."""
+        """Return the time of the next call of a case; the first request also prepares the case and calls it once, untimed."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(f"{n} {name}\n")
@@ -227,7 +227,7 @@ class Version:
         raise RuntimeError(f"{name}: the version in {self.source} stopped")
 
     def cold(self, code: str) -> float:
-        """The wall time of a fresh process."""
+        """Return the wall time of a fresh process."""
         began = time.perf_counter()
         command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=environment(self.source), cwd=ROOT, capture_output=True, text=True, check=False)
@@ -257,7 +257,7 @@ def serve() -> None:
 
 
 def source_of(commit: str, folder: Path) -> Path:
-    """The source of a commit, unpacked into a folder."""
+    """Unpack the source of a commit into a folder and return its path."""
     packed = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
@@ -266,7 +266,7 @@ def source_of(commit: str, folder: Path) -> Path:
 
 # the report -------------------------------------------------------------------------------------------------------------
 def paired(old: Callable[[], float], new: Callable[[], float], repeats: int) -> tuple[float, float]:
-    """The best seconds of both, which take turns, and of which each begins in every other round."""
+    """Return the best time of each version; they take turns, and each is called first in every other round."""
     best = [float("inf"), float("inf")]
     for turn in range(repeats):
         for which in (0, 1) if turn % 2 else (1, 0):
@@ -275,7 +275,7 @@ def paired(old: Callable[[], float], new: Callable[[], float], repeats: int) -> 
 
 
 def compare(before: Path, after: Path, only: str, smoke: bool) -> tuple[list[list[str]], list[Bar]]:
-    """A row and a bar for each case."""
+    """Return a table row and a criterion for each case."""
     found: dict[str, tuple[float, float]] = {}
     old, new = Version(before), Version(after)
     try:
@@ -306,15 +306,15 @@ def run(smoke: bool = False, commit: str = "HEAD", only: str = "") -> Report:
         before = here if smoke else source_of(commit, Path(folder))
         rows, bars = compare(before, here, "grams" if smoke else only, smoke)
     text = (
-        f"This version next to commit `{commit}`: the best of several calls, the two versions taking turns in processes of\n"
-        "their own. A case has the name of the page on its subject."
+        f"This version compared with commit `{commit}`: the best time of several calls. The two versions run in separate\n"
+        "processes and take turns. A case has the name of the benchmark page on the same subject."
     )
     heads = ("case", "before, ms", "now, ms", "now / before")
     return Report("Two versions", text, [Table("Milliseconds and ratios", heads, rows)], () if smoke else bars)
 
 
 def main() -> None:
-    """The command."""
+    """Measure and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.versions", description=__doc__)
     parser.add_argument("commit", nargs="?", default="HEAD", help="the version to compare with")
     parser.add_argument("--only", default="", help="only the cases whose names contain this")

@@ -1,6 +1,6 @@
 """Forecast atmospheric CO2 twenty years ahead, with error bars; run by ``make demo`` and ``covary demo``.
 
-The kernel is the one of Rasmussen & Williams (2006), section 5.4.3; see :mod:`covary.cli.demo` for every step.
+The kernel is that of Rasmussen & Williams (2006), section 5.4.3; see :mod:`covary.cli.demo` for every step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Formulas as MathML, converted when the site is built: pages need no script, no web font and no network."""
+"""Convert formulas to MathML when the site is built, so that pages need no script, web font or network."""
 
 from __future__ import annotations
 

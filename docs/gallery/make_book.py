@@ -398,8 +398,8 @@ def main() -> None:
     lines = [
         "# Figures of the book",
         "",
-        "Rasmussen & Williams (2006), chapters 2, 4 and 5, drawn by covary: `python docs/gallery/make_book.py`. Where the",
-        "book's data are not printed they are generated from the same distribution: numbers differ, shapes do not.",
+        "Rasmussen & Williams (2006), chapters 2, 4 and 5, drawn by covary: `python docs/gallery/make_book.py`. If the",
+        "book does not print the data, they are generated from the same distribution: numbers differ, but shapes do not.",
     ]
     for name, (title, function) in FIGURES.items():
         if options.only and name not in options.only:

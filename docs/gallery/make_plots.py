@@ -82,9 +82,8 @@ PARTS = (
             Entry(
                 "plot_fit",
                 "One input",
-                "Mean, 95 % bands of the function and of new observations, draws, and the data. Here for "
-                "counts: the inner band "
-                "is that of the rate.",
+                "Mean, 95 % bands of the function and of new observations, draws, and the data. In this "
+                "example, counts, the inner band is that of the rate.",
                 'ax = plots.plot_fit(mines.posterior_, names=["year"], samples=3)',
             ),
             Entry(
@@ -96,7 +95,8 @@ PARTS = (
             Entry(
                 "plot_classes",
                 "Classes",
-                "The most probable class, paler where less probable; for two classes the probability with contours.",
+                "The most probable class, in paler colours where it is less probable; for two classes, the "
+                "probability with contours.",
                 "ax = plots.plot_classes(flowers)",
             ),
             Entry(
@@ -114,8 +114,8 @@ PARTS = (
             Entry(
                 "plot_relevance",
                 "Relevance of inputs",
-                "The fraction of the function's variation that involves each column (Sobol's total index), for any kernel; the "
-                "error bars are posterior, from joint draws of the function.",
+                "The fraction of the function's variation that involves each column (Sobol's total index), for any kernel. The "
+                "error bars are posterior standard deviations, from joint draws of the function.",
                 "ax = plots.plot_relevance(surface)",
             ),
             Entry(
@@ -128,33 +128,34 @@ PARTS = (
             Entry(
                 "plot_dependence_classes",
                 "Partial dependence of a probability",
-                "For two classes the probability of the second; for more, of each.",
+                "For two classes, the probability of the second class; for more classes, the probability of each.",
                 "ax = plots.plot_dependence(tumours)",
             ),
         ),
     ),
     Part(
         "Should I trust it?",
-        "Leave-one-out predictions without refitting; or your own arrays: `plots.plot_predicted(y, mean, std)`, "
+        "Uses leave-one-out predictions, without refitting, or your own arrays: `plots.plot_predicted(y, mean, std)`, "
         "`plots.plot_residuals(y, mean, std)`, `plots.plot_calibration(pit=...)`, `plots.plot_reliability(y, p)`.",
         (
             Entry(
                 "plot_predicted",
                 "Predicted against observed values",
-                "With 95 % error bars; those that miss the observation are orange.",
+                "The error bars are 95 % intervals; those that do not contain the observation are orange.",
                 "ax = plots.plot_predicted(surface)",
             ),
             Entry(
                 "plot_residuals",
                 "Residuals",
-                "Against the predictions, a column, or anything else. The running mean shows what the model has missed.",
+                "Plotted against the predictions, a column, or any other values. The running mean shows structure that the "
+                "model has missed.",
                 'ax = plots.plot_residuals(surface, against=friedman["x4"], name="x4")',
             ),
             Entry(
                 "plot_calibration",
                 "Calibration",
                 "For a calibrated model the PIT histogram is flat and the coverage curve is the diagonal; grey is the range of "
-                "sampling variation. Also separately: `plot_pit`, `plot_coverage`.",
+                "sampling variation. `plot_pit` and `plot_coverage` draw the panels separately.",
                 "ax = plots.plot_calibration(surface)",
             ),
             Entry(
@@ -207,7 +208,7 @@ PARTS = (
             Entry(
                 "plot_kernel",
                 "Kernel and spectrum",
-                "Covariance against distance, and the spectral density (also alone: `plot_spectrum`).",
+                "Covariance against distance, and the spectral density (`plot_spectrum` draws it alone).",
                 'ax = plots.plot_kernel("SpectralMixture(weights=[0.6, 0.4], means=[0.4, 1.2], scales=[0.05, 0.1])", over=12)',
             ),
             Entry(
@@ -232,7 +233,7 @@ def page() -> str:
     lines = [
         "# Plots",
         "",
-        "Functions of a fitted estimator or a posterior: `plots.plot_...(model, ax=None)` draws on the given axes, or on",
+        "The functions take a fitted estimator or a posterior: `plots.plot_...(model, ax=None)` draws on the given axes, or on",
         "new ones, and returns them; none of them fits a model. Colours are distinguishable by colour-blind readers. Inside",
         "`plots.theme()` plots have a transparent background for light and dark pages; "
         "`plots.svg(figure, title=...)` returns SVG.",
