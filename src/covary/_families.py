@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from covary._errors import Option, fail
+
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 
@@ -83,7 +85,7 @@ class Options:
     python
         Arguments without an option.
     remedies
-        Advice by name, as worded in the command; see :class:`covary._errors.Remedy`.
+        Advice by name, as worded in the command; see ``covary._errors.Remedy``.
     sources
         The option to blame for an error, by what raised it.
     data
@@ -128,7 +130,10 @@ def register(name: str, module: str, options: str = "") -> None:
     options
         The module that defines ``OPTIONS``, its options in the command. It is imported for ``covary fit --help``.
     """
-    FAMILIES[name] = Registration(module, options)
+    row = Registration(module, options)
+    if FAMILIES.setdefault(name, row) != row:
+        what = Option("name") + f" {name!r} is that of the family in {FAMILIES[name].module}"
+        raise fail("fits.register", what, "choose another name", argument="name")
 
 
 def find(name: str) -> Registration | None:

@@ -465,7 +465,7 @@ def test_what_a_committee_cannot_say() -> None:
     post = condition(Model(GP("Matern52()"), likelihood=Gaussian(0.1)), Data(X, Y), gram=Committee(3, rule="rbcm"))
     with pytest.raises(CovaryError, match="under RBCM several inputs have no joint covariance; use rule='bcm'"):
         post.covariance(NEW)
-    with pytest.raises(CovaryError, match="a committee has no single matrix"):
+    with pytest.raises(CovaryError, match="Committee: a combination of experts has no single matrix"):
         post.factor.diag_inverse()
     joint = condition(post.model, post.data, gram=Committee(3, rule="bcm"))
     assert joint.sample(NEW[:4], 3, key=0).shape == (3, 4)

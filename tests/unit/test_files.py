@@ -406,7 +406,7 @@ def test_memory_that_runs_out_is_the_fault_of_the_file(
         raise MemoryError
 
     plain.save(tmp_path / "m.covary")
-    monkeypatch.setattr(GPRegressor, "_from_fit", no_more)
+    monkeypatch.setattr(GPRegressor, "from_fit", no_more)
     with pytest.raises(BadFile, match="needs more memory than is available"):
         load(tmp_path / "m.covary")
 

@@ -48,7 +48,7 @@ def run_predict(run: Run, s: PredictSettings) -> None:
         size, notes = size_name(fit, made, table, s.size_column)
         if option is not None:
             if not family_of(fit).parallel(fit):
-                raise BadUsage(f"--{option} is for committees of experts, but {s.model!r} is not one; leave it out.")
+                raise BadUsage(f"--{option} is given but {s.model!r} predicts in this process; leave it out.")
             executor = stack.enter_context(workers(s, progress))
             q = q if executor is None else replace(q, fit=family_of(fit).working(fit, executor))
         q = replace(q, size=size, scored=not notes)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MOST_LINES = 30
-QUICK_ROWS = 50_000  # most rows on disk for which relevance is computed, which evaluates all experts several times
+QUICK_ROWS = 50_000  # most rows on disk for which relevance is computed, which reads them several times
 A_MINUTE = 60.0  # seconds that error bars may take unless they are requested
 
 
@@ -107,7 +107,7 @@ def relevance(fit: AnyFit) -> tuple[dict[str, float], str]:
     """Return the relevance of each column, or the reason for omitting it."""
     rows, on_disk = family_of(fit).rows(fit)
     if on_disk and rows is not None and rows > QUICK_ROWS:
-        return {}, f"no relevance: all experts would have to read {counted(rows, 'row')} several times"
+        return {}, f"no relevance: it would read the {counted(rows, 'row')} on disk several times"
     found, keys = family_of(fit).relevance(fit), dict(zip(fit.columns.names, fit.columns.keys, strict=True))
     if found is None:
         return {}, ""

@@ -334,7 +334,8 @@ def posterior(
     rule, recipe = committee.combined, Recipe(inference, committee.gram)
     kept = committee.divided, committee.nearest, committee.partition
     members = Members(rule, model, models, held, recipe, common, data.X, *kept)
-    return Combination(model, data, members, *(known or members.evidence()))
+    evidence, status = known or members.evidence()
+    return Combination(model, data, members, evidence, status, type(committee).__name__)
 
 
 def extended(post: Combination[Members], data: Data, committee: Committee) -> Combination[Members]:

@@ -29,21 +29,22 @@ def quick_warnings(fit: AnyFit) -> list[str]:
     return [joined([check.sentence, check.advice], " ") for check in wanted]
 
 
-def diagnose(fit: AnyFit, x: np.ndarray | None = None, y: np.ndarray | None = None) -> Diagnosis:
-    """Run every check of a fit; see :class:`Diagnosis`.
+def diagnose(model: fits.Model, x: np.ndarray | None = None, y: np.ndarray | None = None) -> Diagnosis:
+    """Run every check of a fitted model; see :class:`Diagnosis`.
 
     Checks of the predictions are the same for every family; :meth:`covary.fits.AbstractFamily.checks` adds its own.
 
     Parameters
     ----------
-    fit
-        The fit.
+    model
+        A fit, or a fitted estimator.
     x
-        New rows (m, d), which are checked for extrapolation beyond the data.
+        New rows (m, d), as numbers, which are checked for extrapolation beyond the data.
     y
         The observations at x, in the user's units (codes of classes): the error bars are then checked on these rows instead
         of by leave-one-out on the training rows.
     """
+    fit = fits.of(model, "diagnose")
     family = fits.family_of(fit)
     training, judged = family.training(fit), None
     try:

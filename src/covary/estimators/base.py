@@ -7,7 +7,6 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -27,7 +26,7 @@ from covary.families.gaussian_process.settings import Executor, Method, Seed, Se
 from covary.families.gaussian_process.summary import summary_of
 from covary.files import save
 from covary.files.pages import agree
-from covary.fits import Fit, Origin, Summary
+from covary.fits import AbstractEstimator, Fit, Origin, Summary
 from covary.gram.base import AbstractGram
 from covary.inference.base import AbstractInference
 from covary.inference.plan import AbstractPlan
@@ -53,15 +52,12 @@ def _name_of(estimator: object) -> str:
     return type(estimator).__name__
 
 
-class GPEstimator(Assessed, BaseEstimator):
+class GPEstimator(Assessed, AbstractEstimator[Processes], BaseEstimator):
     """Base class of GPRegressor and GPClassifier, not for direct use."""
 
     method: Method
     missing: str
     random_state: Seed
-    fit_: Fit[Processes]
-    n_features_in_: int
-    feature_names_in_: np.ndarray
 
     _elsewhere = ELSEWHERE
     _elsewhere_in = ELSEWHERE_IN_METHODS
@@ -183,21 +179,10 @@ class GPEstimator(Assessed, BaseEstimator):
         return *found.sample([name for name in X.names if name != y], seed, self.missing), found
 
     @classmethod
-    def _check_origin(cls, origin: Origin, classes: bool) -> None:
-        """Raise an error if the origin of a fit has unknown arguments, or classes that do not match the estimator."""
-        strange = sorted(origin.arguments.keys() - cls._get_param_names())
-        if strange:
-            what = f"there is no argument {strange[0][:60]!r} in a model of this kind"
-            raise fail("load", what, "save the model again")
-        agree(classes == is_classifier(cls()), "whether it tells classes apart")
-
-    @classmethod
-    def _from_fit(cls, fit: Fit[Processes]) -> Self:
-        """Return the estimator of a fit, with the arguments it was constructed with."""
-        gram, model = processes(fit, "load").first.gram, cls(**fit.origin.arguments)
-        model.fit_, model.n_features_in_ = fit, len(fit.columns.each)
-        if fit.columns.named and fit.columns.texts:
-            model.feature_names_in_ = np.array([c.name for c in fit.columns.each], dtype=object)
+    def from_fit(cls, fit: Fit[Processes]) -> Self:
+        """Return the estimator of a fit, constructed with the arguments in its origin."""
+        gram, model = processes(fit, "load").first.gram, super().from_fit(fit)
+        agree((fit.classes is not None) == is_classifier(model), "whether it tells classes apart")
         if isinstance(model.method, Committee) and isinstance(gram, Committee) and gram.folder is not None:
             model.method = model.method.replace(folder=gram.folder)  # folder with its rows
         return model

@@ -198,7 +198,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
         """Binary estimators of one-vs-rest classification, one per class, whose classes are False and True."""
         if len(self.fit_.state.parts) == 1:
             raise AttributeError("this GPClassifier has one model of all classes: see model_ and posterior_")
-        return [type(self)._from_fit(one) for one in apart(self.fit_)]
+        return [type(self).from_fit(one) for one in apart(self.fit_)]
 
     # predicting -----------------------------------------------------------------------------------------------------
     def predict(self, X: Table) -> np.ndarray:

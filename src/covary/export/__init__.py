@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from covary import fits
-from covary._checks import fail
 from covary.export.copied import MODULES as MODULES
 from covary.export.copied import copies as copies
 from covary.export.kernels import WHO
@@ -54,7 +53,5 @@ def export_model(
     >>> bool(abs(space["predict"]([[1.0]]) - model.predict([[1.0]])) < 1e-10), off["mean"] < 1e-10
     (True, True)
     """
-    if not fits.is_fitted(model):
-        raise fail(WHO, f"got a {type(model).__name__} that is not fitted", "fit it first")
     fit = fits.of(model, WHO)
     return fits.family_of(fit).export(fit, path, std=std, tolerance=tolerance)

@@ -1,1 +1,1 @@
-"""Model families: one package for each, holding everything specific to it."""
+"""Families of models: one file or package for each, with everything specific to it."""

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from covary._checks import CovaryError, fail
 from covary._errors import Option
@@ -28,24 +28,16 @@ if TYPE_CHECKING:
     import jax
 
     from covary.files.pages import Page
-    from covary.fits import Fit, Fitted, Origin
+    from covary.fits import Fit, Fitted, Model
 
 
-class Maker(Protocol):
-    """Estimator class, as needed for model files."""
-
-    def _check_origin(self, origin: Origin, classes: bool) -> None: ...
-
-    def _from_fit(self, fit: Fit) -> Fitted: ...
-
-
-def save(model: Fit | Fitted, path: str | os.PathLike[str], *, factor: bool | None = None) -> None:
+def save(model: Model, path: str | os.PathLike[str], *, factor: bool | None = None) -> None:
     """Write a fitted model to a file atomically.
 
     Parameters
     ----------
     model
-        A fitted estimator, or a :class:`covary.fits.Fit`.
+        A fitted estimator (a :class:`covary.fits.AbstractEstimator`), or a :class:`covary.fits.Fit`.
     path
         The file to write, by convention ``model.covary``.
     factor
@@ -63,9 +55,13 @@ def save(model: Fit | Fitted, path: str | os.PathLike[str], *, factor: bool | No
     >>> bool((again.predict([[0.5]]) == model.predict([[0.5]])).all())
     True
     """
-    from covary.fits import of
+    from covary.fits import AbstractEstimator, of
 
-    write_fit(of(model, "save"), path, factor=factor)
+    fit, name = of(model, "save"), type(model).__name__
+    if fit is not model and not (isinstance(model, AbstractEstimator) and fit.origin.estimator == name):
+        do = f"derive {name} from covary.fits.AbstractEstimator, and set Origin.estimator to its name"
+        raise fail("save", f"load could not return a {name}", do)
+    write_fit(fit, path, factor=factor)
 
 
 def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., jax.Array]] | None = None) -> Any:
@@ -82,21 +78,22 @@ def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., 
     -------
     The estimator, or the :class:`covary.fits.Fit` if it was not made by an estimator.
     """
-
-    def check(family: str, origin: Origin, classes: bool) -> None:
-        if origin.estimator:
-            _maker(family, origin.estimator)._check_origin(origin, classes)
-
-    fit = _read_fit(path, functions, check)
+    fit = read_fit(path, functions=functions)
     with _blaming(path):
-        return _maker(fit.family, fit.origin.estimator)._from_fit(fit) if fit.origin.estimator else fit
+        return _estimator(fit) if fit.origin.estimator else fit
 
 
-def _maker(family: str, name: str) -> Maker:
-    """Return the estimator class with a given name."""
-    from covary.fits.family import family as family_named
+def _estimator(fit: Fit) -> Fitted:
+    """Return the estimator of a fit."""
+    from covary.fits import AbstractEstimator, family_of
 
-    return getattr(importlib.import_module(family_named(family).estimators[name]), name)
+    name = fit.origin.estimator
+    module = family_of(fit).estimators[name]
+    found = getattr(importlib.import_module(module), name, None)
+    if not (isinstance(found, type) and issubclass(found, AbstractEstimator)):
+        do = "derive it, or use covary.files.read_fit"
+        raise fail("load", f"{module}.{name} is not a subclass of covary.fits.AbstractEstimator", do)
+    return found.from_fit(fit)
 
 
 def write_fit(fit: Fit, path: str | os.PathLike[str], *, factor: bool | None = None) -> None:
@@ -106,7 +103,8 @@ def write_fit(fit: Fit, path: str | os.PathLike[str], *, factor: bool | None = N
 
     known = family_of(fit).estimators
     if fit.origin.estimator and fit.origin.estimator not in known:
-        raise fail("save", f"got {fit.origin.estimator}", f"give one of {', '.join(known)}")
+        what = f"the family {fit.family!r} has no estimator {fit.origin.estimator!r}"
+        raise fail("save", what, f"give one of {', '.join(known)}" if known else "add it to its estimators")
     stored = page_of(fit, factor=factor)
     write(path, fit.origin.estimator or fit.family, stored.page, stored.arrays)
 
@@ -125,15 +123,6 @@ def read_fit(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[.
     >>> fit.family, fit.origin.estimator, fit.target
     ('gaussian_process', 'GPRegressor', ('y',))
     """
-    return _read_fit(path, functions)
-
-
-def _read_fit(
-    path: str | os.PathLike[str],
-    functions: Mapping[str, Callable[..., jax.Array]] | None,
-    check: Callable[[str, Origin, bool], None] | None = None,
-) -> Fit:
-    """Read a fit, first calling ``check`` with the family, the origin, and whether there are classes."""
     given = dict(functions or {})
     if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
         raise fail(
@@ -156,7 +145,7 @@ def _read_fit(
     from covary.files.pages import fit_of
 
     with _blaming(path):  # files that the model refers to may have been moved with it
-        return fit_of(page, arrays, given, str(Path(path).resolve().parent), family, estimator, check)
+        return fit_of(page, arrays, given, str(Path(path).resolve().parent), family, estimator)
 
 
 def _family_of_file(path: str | os.PathLike[str], kind: str, page: Page) -> tuple[str, str]:
@@ -165,12 +154,13 @@ def _family_of_file(path: str | os.PathLike[str], kind: str, page: Page) -> tupl
     from covary.files.pages import OLDEST
     from covary.fits.family import family
 
-    if find(kind) is not None:
-        return kind, ""
     name = page.get("family", OLDEST)
-    if not isinstance(name, str) or find(name) is None or kind not in family(name).estimators:
-        raise bad(path, f"holds a {kind[:60]!r}, which this version of covary cannot read", "load it with a newer covary")
-    return name, kind
+    if isinstance(name, str) and find(name) is not None:
+        if kind == name:
+            return name, ""
+        if kind in family(name).estimators:
+            return name, kind
+    raise bad(path, f"holds a {kind[:60]!r}, which this version of covary cannot read", "load it with a newer covary")
 
 
 @contextmanager

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 SCHEMA = 2
 PAGE, FOLDER = "model.json", "arrays/"
-MOST_PAGE, MOST_MEMBERS, MOST_PARTS, MOST_DEPTH = 2**23, 2048, 100_000, 40
+OWN = ("schema", "kind", "covary", "arrays")  # entries of the page written by :func:`write`
+MOST_PAGE, MOST_MEMBERS, MOST_PARTS, MOST_DEPTH, MOST_AXES = 2**23, 2048, 100_000, 40, 3
 TYPES = ("<f8", "<f4", "<i8", "<i4", "|b1")
 
 
@@ -52,10 +53,20 @@ def bad(path: str | os.PathLike[str], what: str, do: Text = "use a file written 
 
 
 def write(path: str | os.PathLike[str], kind: str, page: Mapping[str, Json], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write one JSON page and arrays to a container file atomically."""
+    """Write one JSON page and arrays to a container file atomically; raise an error for what :func:`read` would reject."""
+    if len(arrays) >= MOST_MEMBERS:
+        raise fail("save", f"the model has {len(arrays)} arrays (at most {MOST_MEMBERS - 1})", "combine some of them")
+    for name, array in arrays.items():
+        _check_array(name, array)
     shapes = {name: list(a.shape) for name, a in arrays.items()}
     whole = {"schema": SCHEMA, "kind": kind, "covary": __version__, "arrays": shapes, **page}
-    text = json.dumps(whole, indent=1, allow_nan=False).encode()
+    try:
+        text = json.dumps(whole, indent=1, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        do = "use None, text, finite numbers, true, false, lists, and dicts with keys of text"
+        raise fail("save", f"the description of the model cannot be written as JSON ({error})", do) from None
+    if _nesting(text) > MOST_DEPTH:
+        raise fail("save", f"the description of the model is nested more than {MOST_DEPTH} deep", "store it as arrays")
     if len(text) > MOST_PAGE or text.count(b"[") + text.count(b"{") > MOST_PARTS:
         raise fail(
             "save", f"the description of the model takes {len(text)} bytes", f"use fewer columns (under {MOST_PAGE} bytes)"
@@ -65,6 +76,18 @@ def write(path: str | os.PathLike[str], kind: str, page: Mapping[str, Json], arr
         for name, array in arrays.items():
             with archive.open(_member(f"{FOLDER}{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, np.asarray(array, order="C"), version=(1, 0), allow_pickle=False)
+
+
+def _check_array(name: str, array: np.ndarray) -> None:
+    if not _plain_name(f"{FOLDER}{name}.npy"):
+        raise fail("save", f"an array is named {name[:80]!r}", "use at most 60 ASCII letters, digits and underscores")
+    if array.dtype.str not in TYPES:
+        do = "convert it to float64, float32, int64, int32 or bool"
+        raise fail("save", f"the array {name!r} has the type {array.dtype}", do)
+    if array.ndim > MOST_AXES:
+        raise fail("save", f"the array {name!r} has {array.ndim} dimensions", f"reshape it to at most {MOST_AXES}")
+    if not np.isfinite(array).all():
+        raise fail("save", f"the array {name!r} has entries that are not finite", "use finite numbers")
 
 
 def _member(name: str) -> zipfile.ZipInfo:
@@ -178,7 +201,7 @@ def _depth(value: Json) -> int:
 def _is_shape(shape: Json) -> bool:
     return (
         isinstance(shape, list)
-        and len(shape) <= 3
+        and len(shape) <= MOST_AXES
         and all(isinstance(s, int) and not isinstance(s, bool) and 0 <= s < 2**40 for s in shape)
     )
 

@@ -13,14 +13,16 @@ import numpy as np
 from covary._checks import fail
 from covary._errors import Option, Remedy
 from covary._module import Module
+from covary.files.container import OWN
 from covary.fits import Fit, Labels, Method, Origin, Scale, Stored, family, family_of
 from covary.fits import Functions as Functions
 from covary.fits import Page as Page
 from covary.tables.columns import Columns
 
 OLDEST = "gaussian_process"  # the family of files that do not name one
+ENTRIES = ("params", "names", "targets", "columns", "method", "family", "made", "classes", "functions")  # shared by all fits
+ARRAYS = ("location", "scale", "class_count")
 LARGE = 1e150  # upper limit for numbers of the data, whose squares must be finite
-Check = Callable[[str, Origin, bool], None]
 
 
 def page_of(fit: Fit, *, factor: bool | None = None) -> Stored:
@@ -46,7 +48,7 @@ def page_of(fit: Fit, *, factor: bool | None = None) -> Stored:
     inside = found.encode(fit, factor=factor)
     if inside.functions:
         page["functions"] = sorted(inside.functions)
-    twice = sorted((page.keys() & inside.page.keys()) | (arrays.keys() & inside.arrays.keys()))
+    twice = sorted((inside.page.keys() & {*OWN, *ENTRIES}) | (inside.arrays.keys() & set(ARRAYS)))
     if twice:
         raise fail("save", f"the family {fit.family!r} writes {twice[0]!r}, which is a reserved name", "rename it")
     arrays |= {name: np.asarray(a) for name, a in inside.arrays.items()}
@@ -60,7 +62,6 @@ def fit_of(
     beside: str,
     name: str,
     estimator: str,
-    check: Check | None = None,
 ) -> Fit:
     """Return the fit written by :func:`page_of`, validated.
 
@@ -74,19 +75,16 @@ def fit_of(
         The folder of the file.
     name, estimator
         The family, and the estimator that made the fit, if any.
-    check
-        Called with the family, the origin, and whether there are classes, before anything else is examined.
     """
     found = family(name)
     made = page.get("made")
     version = str(page.get("covary", ""))[:60]
     arguments = found.decode_arguments(page["params"], functions)
     origin = Origin(estimator, arguments, made if isinstance(made, dict) else None, version)
-    if check is not None:
-        check(name, origin, "classes" in page)
     page = found.upgrade(page, arrays)
     classes = None
     if "classes" in page:
+        agree("class_count" in arrays, "whether it tells classes apart")
         classes = Labels(labels_in(page["classes"]), arrays["class_count"])
         agree(classes.counts.shape == classes.values.shape and (classes.counts >= 0).all(), "the classes")
         agree(0 < classes.counts.sum() < LARGE, "the classes")
@@ -118,10 +116,9 @@ def _columns(page: Page) -> Columns:
 # entries ------------------------------------------------------------------------------------------------------------
 FEW = 2**20  # bytes that class labels may take beyond what they need
 MOST_LABELS = 2**26  # bytes that class labels may take: one long label widens all entries of the array
-MOST = 2**31  # largest number of rows, experts and files in a description
 
 
-def agree(fits: Any, what: str = "its experts") -> None:
+def agree(fits: Any, what: str) -> None:
     """Raise an error if parts of a file are inconsistent."""
     if not fits:
         raise fail("load", f"the file is inconsistent about {what}", Remedy("fit again", "save the model again"))
@@ -188,7 +185,10 @@ def labels_out(classes: np.ndarray) -> dict[str, Any]:
         raise fail(
             "save", f"the longest label of a class has {max(map(len, map(str, labels)))} characters", "shorten the labels"
         )
-    kept = classes if classes.nbytes <= FEW else np.array(labels)  # the text type may be wider than any label
+    own = classes.dtype.kind != "O" and classes.nbytes <= FEW  # the text type may be wider than any label
+    kept = classes if own else np.array(labels)
+    if kept.tolist() != labels:
+        raise fail("save", "the labels are of different types", "use text or numbers as labels")
     return {"type": kept.dtype.str, "labels": labels}
 
 

@@ -17,8 +17,8 @@ from covary.fits.family import Sizes as Sizes
 from covary.fits.family import Stored as Stored
 from covary.fits.family import family as family
 from covary.fits.family import family_of as family_of
+from covary.fits.fit import AbstractEstimator as AbstractEstimator
 from covary.fits.fit import AnyFit as AnyFit
-from covary.fits.fit import Chain as Chain
 from covary.fits.fit import Fit as Fit
 from covary.fits.fit import Fitted as Fitted
 from covary.fits.fit import Labels as Labels
@@ -52,4 +52,3 @@ from covary.fits.summary import Summary as Summary
 from covary.fits.training import Advice as Advice
 from covary.fits.training import Judged as Judged
 from covary.fits.training import Training as Training
-from covary.posterior import class_probabilities as class_probabilities

@@ -1,7 +1,7 @@
 """Base class of families of models, and the lookup of families by name.
 
-A family is one file in :mod:`covary.families` and one row of the table in :mod:`covary._families`. Files, reports, diagnosis,
-plots, exports and the command call its methods and never distinguish between families themselves.
+A family is one file or package in :mod:`covary.families` and one row of the table in :mod:`covary._families`. Files, reports,
+diagnosis, plots, exports and the command call its methods and never distinguish between families themselves.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class AbstractFamily(Generic[State]):
         size: np.ndarray | None = None,
         truth: np.ndarray | None = None,
     ) -> Answer:
-        """Return predictions for rows of numbers (m, d): the matrix that :attr:`Fit.columns` makes of a table."""
+        """Return predictions for rows of numbers (m, d): the matrix that ``fit.columns`` makes of a table."""
         raise NotImplementedError
 
     def quantiles(
@@ -188,7 +188,7 @@ class AbstractFamily(Generic[State]):
 
     def working(self, fit: Fit[State], executor: Dask | Serial) -> Fit[State]:
         """Return the same fit with predictions computed by an executor."""
-        what = Option("executor") + " is given but the model is not a committee of experts and runs in this process"
+        what = Option("executor") + f" is given but the family {fit.family!r} predicts in this process"
         raise fail(self.name, what, "leave it out", argument="executor")
 
     # what checks and reports need -------------------------------------------------------------------------------------

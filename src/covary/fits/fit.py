@@ -1,20 +1,23 @@
-"""The record of a fitted model of any family."""
+"""The record of a fitted model of any family, and the base class of estimators."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeGuard, TypeVar, runtime_checkable
+from typing import Generic, Literal, Protocol, Self, TypeGuard, TypeVar, runtime_checkable
 
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Remedy
 from covary.tables.columns import Columns
 
 State = TypeVar("State", covariant=True)
+Own = TypeVar("Own")  # the state of an estimator's fit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scale:
     """Affine scaling: observations in the user's units are ``location + scale * y``; arrays of shape () or (outputs,)."""
 
@@ -22,7 +25,7 @@ class Scale:
     scale: np.ndarray = field(default_factory=lambda: np.ones(()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Labels:
     """The sorted class labels and the number (or total weight) of training rows in each class."""
 
@@ -52,14 +55,14 @@ class Origin:
     named: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fit(Generic[State]):
-    """A fitted model.
+    """A fitted model. Two fits are equal only if they are the same object.
 
     Parameters
     ----------
     family
-        The name of its family in :data:`covary.fits.FAMILIES`.
+        The name of its family.
     state
         The family's own state, used by no other code.
     columns
@@ -91,6 +94,31 @@ class Fit(Generic[State]):
         return "regression" if self.classes is None else "classification"
 
 
+class AbstractEstimator(Generic[Own]):
+    """Base class of the estimators of a family.
+
+    ``fit`` stores a :class:`Fit` in ``fit_``, whose :class:`Origin` has the name of the class and the arguments of the
+    constructor. The family names the class in its ``estimators``; ``covary.load`` then returns the estimator.
+    """
+
+    fit_: Fit[Own]
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+    @classmethod
+    def from_fit(cls, fit: Fit[Own]) -> Self:
+        """Return the estimator of a fit, constructed with the arguments in its origin."""
+        strange = sorted(fit.origin.arguments.keys() - inspect.signature(cls).parameters.keys())
+        if strange:
+            what = f"there is no argument {strange[0][:60]!r} in a model of this kind"
+            raise fail("load", what, Remedy("fit again", "save the model again"))
+        model = cls(**fit.origin.arguments)
+        model.fit_, model.n_features_in_ = fit, len(fit.columns.each)
+        if fit.columns.named and fit.columns.texts:
+            model.feature_names_in_ = np.array([column.name for column in fit.columns.each], dtype=object)
+        return model
+
+
 @runtime_checkable
 class Fitted(Protocol):
     """A fitted estimator, which holds the record of its fit."""
@@ -99,29 +127,19 @@ class Fitted(Protocol):
     def fit_(self) -> Fit[object]: ...
 
 
-@runtime_checkable
-class Chain(Protocol):
-    """A scikit-learn pipeline whose last step is the estimator."""
-
-    @property
-    def steps(self) -> Sequence[tuple[str, Fitted]]: ...
-
-
 AnyFit = Fit[object]
-Model = AnyFit | Fitted | Chain  # types accepted by :func:`of`
+Model = AnyFit | Fitted  # types accepted by :func:`of`
 
 
 def is_fitted(model: object) -> TypeGuard[Model]:
-    """Return whether :func:`of` accepts ``model``; other objects may have an attribute ``steps`` that is not a list."""
-    return isinstance(model, Fit | Fitted) or _is_chain(model)
-
-
-def _is_chain(model: object) -> TypeGuard[Chain]:
-    return isinstance(model, Chain) and isinstance(model.steps, Sequence) and len(model.steps) > 0
+    """Return whether :func:`of` accepts ``model``."""
+    return isinstance(model, Fit) or (isinstance(model, Fitted) and isinstance(model.fit_, Fit))
 
 
 def of(model: Model, who: str = "covary") -> AnyFit:
-    """Return the record of a fitted model: an estimator, a pipeline ending with one, or a record, returned unchanged.
+    """Return the record of a fitted model: of an estimator, or a record, which is returned unchanged.
+
+    The record of the last step of a pipeline would not contain the other steps, so a pipeline raises an error.
 
     Examples
     --------
@@ -129,10 +147,9 @@ def of(model: Model, who: str = "covary") -> AnyFit:
     >>> of(GPRegressor().fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.0])).family
     'gaussian_process'
     """
-    if isinstance(model, Fit):
-        return model
-    if isinstance(model, Fitted):
-        return model.fit_
-    if _is_chain(model):
-        return of(model.steps[-1][1], who)
-    raise fail(who, f"the model is a {type(model).__name__}", "give a fitted estimator of covary")
+    if not is_fitted(model):
+        if isinstance(model, AbstractEstimator):
+            raise fail(who, f"the {type(model).__name__} is not fitted", "fit it first")
+        do = "give a fitted estimator of covary (of a pipeline, its last step, which takes transformed inputs)"
+        raise fail(who, f"the model is a {type(model).__name__}", do)
+    return model if isinstance(model, Fit) else model.fit_

@@ -80,7 +80,7 @@ class Observed:
     labels
         The classes.
     settings
-        Values of :attr:`AbstractFamily.settings`, by name.
+        Values of the settings of the family, by name.
     options
         Values of the options that the family registers, by name.
     seed, max_time, checkpoint, executor
@@ -117,7 +117,7 @@ class Request:
     options
         Values of the options that families register, by name.
     settings
-        Values of :attr:`AbstractFamily.settings`, by name.
+        Values of the settings of the family, by name.
     seed, max_time, checkpoint
         As in the estimators.
     workers

@@ -49,7 +49,7 @@ class Source:
 
     @staticmethod
     def of(who: str, model: Drawable) -> Source:
-        """Return the source of a posterior, a fit, an estimator or a pipeline that ends with one."""
+        """Return the source of a posterior, a fit or an estimator."""
         if isinstance(model, AbstractPosterior):
             return Source(who, (model,))
         if not fits.is_fitted(model):

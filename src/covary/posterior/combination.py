@@ -78,6 +78,8 @@ class Combination(AbstractPosterior, Generic[E]):
         The experts whose predictions are combined.
     evidence, ended
         The log evidence, and how the inferences of the experts ended.
+    name
+        The name of the method: ``Committee``.
     output
         Which of several outputs is predicted; None for all.
     """
@@ -87,6 +89,7 @@ class Combination(AbstractPosterior, Generic[E]):
     experts: E
     evidence: float
     ended: str
+    name: str
     scale: ErrorScale | None = None
     output: int | None = None
 
@@ -104,8 +107,8 @@ class Combination(AbstractPosterior, Generic[E]):
 
     @property
     def kind(self) -> str:
-        """``Committee``."""
-        return "Committee"
+        """The name of the method."""
+        return self.name
 
     @property
     def rows(self) -> int:
@@ -210,25 +213,28 @@ class Combination(AbstractPosterior, Generic[E]):
         return LeftOut(f.mean, f.variance, likelihood.tilted(data.y, f.mean, f.variance, data.weight).log_z)
 
     # not available without a single matrix ----------------------------------------------------------------------------
+    def _no_matrix(self, what: str, do: Text) -> CovaryError:
+        return fail(self.name, f"a combination of experts has no single matrix, and so no {what}", do)
+
     @property
     def factor(self) -> NoReturn:
-        """Raise an error: a committee has no factor."""
-        raise _no_matrix("factor", "predict, or use another method")
+        """Raise an error: a combination has no factor."""
+        raise self._no_matrix("factor", "predict, or use another method")
 
     def component(self, *_: object, **__: object) -> NoReturn:
         """Raise an error: the terms of the kernel cannot be separated, since every expert has its own."""
-        raise _no_matrix("components", "condition with " + Option("gram", "Dense()") + " or " + Option("gram", "LowRank(...)"))
+        raise self._no_matrix(
+            "components", "condition with " + Option("gram", "Dense()") + " or " + Option("gram", "LowRank(...)")
+        )
 
     components = component
 
     def derivative(self, *_: object, **__: object) -> NoReturn:
         """Raise an error: derivatives need a single matrix."""
-        raise _no_matrix("derivative", "condition with " + Option("gram", "Dense()") + " or " + Option("gram", "LowRank(...)"))
+        raise self._no_matrix(
+            "derivative", "condition with " + Option("gram", "Dense()") + " or " + Option("gram", "LowRank(...)")
+        )
 
     def sample_functions(self, *_: object, **__: object) -> NoReturn:
         """Raise an error: drawing functions needs a single matrix."""
-        raise _no_matrix("draws of functions", "use sample with " + Option("rule", "'bcm'") + ", or another method")
-
-
-def _no_matrix(what: str, do: Text) -> CovaryError:
-    return fail("Committee", f"a committee has no single matrix, and so no {what}", do)
+        raise self._no_matrix("draws of functions", "use sample with " + Option("rule", "'bcm'") + ", or another method")

@@ -46,7 +46,7 @@ SOON = 1500  # rows up to which a report includes error bars of the parameters
 
 
 def write_report(
-    fit: AnyFit,
+    model: fits.Model,
     path: str | os.PathLike[str],
     *,
     x: np.ndarray | None = None,
@@ -54,12 +54,12 @@ def write_report(
     title: str | None = None,
     say: Callable[[str], str] = str,
 ) -> Path:
-    """Write the report of a fit, completely or not at all.
+    """Write the report of a fitted model, completely or not at all.
 
     Parameters
     ----------
-    fit
-        The fitted model.
+    model
+        A fit, or a fitted estimator.
     path
         The file to write, with the suffix ``.html``.
     x, y
@@ -75,6 +75,7 @@ def write_report(
     place = Path(os.fsdecode(path))
     if place.suffix.lower() not in (".html", ".htm") and not found.stream:
         raise fail("report", f"the file is named {place.name!r}", "give a name that ends in .html")
+    fit = fits.of(model, "report")
     seen = diagnose(fit, x, y)
     checks = [replace(check, sentence=say(check.sentence), advice=say(check.advice)) for check in seen.checks]
     page = page_of(fit, replace(seen, checks=tuple(checks)), title=title, say=say)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from covary._checks import fail
 from covary.committee.rules import RULES, AbstractRule, GPoE, as_rule
 from covary.committee.settings import Committee
-from covary.files.pages import MOST, Page, agree, whole
+from covary.files import pages
+from covary.files.pages import Page, whole
 from covary.gram.base import AbstractGram
 from covary.inference.plan import AbstractPlan
+
+MOST = 2**31  # largest number of rows, experts and files in a description
+agree = partial(pages.agree, what="its experts")
 
 
 def encode_committee(committee: Committee, gram: Callable[[AbstractGram], Page]) -> Page:

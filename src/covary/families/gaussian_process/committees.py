@@ -13,8 +13,9 @@ from covary.committee.partition import Centres, Random, Tree
 from covary.committee.settings import Committee, posterior
 from covary.committee.shuffle import Spool
 from covary.data import Data
+from covary.families.gaussian_process.committee_settings import MOST, agree
 from covary.families.gaussian_process.dealt import Splitter, dealt_in, dealt_out
-from covary.files.pages import MOST, Page, agree, whole
+from covary.files.pages import Page, whole
 from covary.fits import Fit
 from covary.inference.base import AbstractInference
 from covary.model import Model

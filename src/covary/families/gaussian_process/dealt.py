@@ -20,7 +20,8 @@ from covary.committee.partition import Centres, Random, Tree
 from covary.committee.shuffle import Arrival, Batch, Reading, Spool
 from covary.committee.spool import spool_files
 from covary.data import Inputs
-from covary.files.pages import MOST, Page, agree, whole
+from covary.families.gaussian_process.committee_settings import MOST, agree
+from covary.files.pages import Page, whole
 from covary.fits import Fit
 from covary.tables.codes import Codes, Encoder
 from covary.tables.parquet import SUFFIXES, Chunk

@@ -254,7 +254,7 @@ def _decoded(page: Page, stored: Stored, fit: Fit[None]) -> Process:
         post = committee_again(gram, arrays, model, data, inference, packing, said)
         gram = gram.replace(settled=None)
     else:
-        agree(isinstance(gram, AbstractGram))
+        agree(isinstance(gram, AbstractGram), "the method")
         assert isinstance(gram, AbstractGram)
         post = _posterior(said, finite(page["jitter"]), arrays, model, data, inference, gram)
     if "scale" in page and isinstance(post, Posterior):
