@@ -172,7 +172,7 @@ def drawn_classes(fit: Fit[Processes], x: np.ndarray, count: int, rng: np.random
 
 
 # of numbers and classes -----------------------------------------------------------------------------------------------
-def check_unseen(fit: Fit[Processes], found: Mapped, who: str) -> None:
+def check_unseen(fit: Fit[Processes], found: Mapped, who: str = "predict") -> None:
     """Raise an error for categories not seen in fit if the kernel has a fixed number of categories."""
     if not found.unseen or len(fit.state.parts) > 1:  # not checked for one-vs-rest models
         return
@@ -185,7 +185,7 @@ def check_unseen(fit: Fit[Processes], found: Mapped, who: str) -> None:
         raise fail(who, what + ", and the kernel has a fixed number of categories", do) from None
 
 
-def worked_on(fit: Fit[Processes], executor: Executor, who: str) -> Fit[Processes]:
+def worked_on(fit: Fit[Processes], executor: Executor, who: str = "predict") -> Fit[Processes]:
     """Return the fit with its committee on an executor."""
     first = fit.state.first
     if not isinstance(first.posterior, Combination):
