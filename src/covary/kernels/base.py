@@ -8,7 +8,7 @@ matrix of k between the rows of two inputs, in ``jax.numpy``. The other methods 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import reduce
 from typing import Any, Self, TypeAlias
@@ -19,7 +19,6 @@ import numpy as np
 from covary._arguments import explained_methods
 from covary._checks import CovaryError, WrongArguments, check_object, check_positive, fail, shown
 from covary._errors import Option
-from covary._memory import check_memory
 from covary._module import STATIC, Mark, Marked, Module, Numbers, child, modules, static, without_marks
 from covary._precision import precision, traced
 from covary._types import Array, ArrayLike
@@ -27,7 +26,7 @@ from covary._words import counted
 from covary.data import Inputs, Rows, as_inputs
 from covary.kernels import tiles
 from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, ELSEWHERE_IN_CALLS, check_block, of_tables, pair, shape_words
-from covary.parameters import POSITIVE, plain, positive
+from covary.parameters import POSITIVE, children, plain, positive
 
 Operand: TypeAlias = "AbstractKernel | Marked | ArrayLike"
 """Anything that a kernel can be added to or multiplied by."""
@@ -83,14 +82,6 @@ def size(value: Operand) -> float:
         return max(0.0, float(value)) if isinstance(value, int | float | np.number) else 0.0
     except OverflowError:
         return np.inf
-
-
-def enough_room(kernel: AbstractKernel) -> None:
-    """Raise an error if the parameters that a kernel creates do not fit in memory."""
-    count = type(kernel).makes(vars(kernel))
-    if count > 2**17:
-        who = f"kernels.{type(kernel).__name__}"
-        check_memory(who, int(min(32 * count, 2**80)), "give smaller integers")
 
 
 class _KernelClass(type):
@@ -540,6 +531,52 @@ class Power(AbstractKernel):
             if isinstance(self.kernel, Sum | Product | Scaled | Power)
             else f"{inner} ** {self.exponent}"
         )
+
+
+def inner_kernels(
+    kernel: AbstractKernel | tuple[AbstractKernel, ...],
+    columns: int | ArrayLike,
+    path: str = "kernel",
+    *,
+    closed: type | tuple[type, ...] = (),
+) -> Iterator[tuple[str, AbstractKernel, np.ndarray]]:
+    """Yield every inner kernel that is not a sum, product, power or selection of columns: its path, itself and its columns.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, or a tuple of them.
+    columns
+        Its input columns: their number, or the columns themselves.
+    path
+        Its path in the model.
+    closed
+        Types of kernels whose inner kernels are omitted.
+
+    Examples
+    --------
+    >>> from covary.kernels import Hamming, Matern52
+    >>> for path, part, seen in inner_kernels(2.0 * (Matern52().on(0, 2) * Hamming().on(1)), 3):
+    ...     print(path, type(part).__name__, seen)
+    kernel.0 Matern52 [0 2]
+    kernel.1 Hamming [1]
+    """
+    from covary.kernels.combine import Columns
+
+    seen = np.arange(columns) if isinstance(columns, int | np.integer) else np.asarray(columns)
+    if isinstance(kernel, tuple):
+        for i, part in enumerate(kernel):
+            yield from inner_kernels(part, seen, f"{path}.{i}", closed=closed)
+        return
+    if not isinstance(kernel, Sum | Product | Scaled | Power | Columns):
+        yield path, kernel, seen
+        if isinstance(kernel, closed):
+            return
+    if isinstance(kernel, Columns):
+        seen = seen[list(kernel.columns)] if max(kernel.columns) < len(seen) else seen[:0]  # else reported by its own check
+    for _, below, value in children(kernel, path):
+        if isinstance(value, AbstractKernel) or (isinstance(value, tuple) and value and isinstance(value[0], AbstractKernel)):
+            yield from inner_kernels(value, seen, below, closed=closed)
 
 
 def _inside_product(kernel: AbstractKernel) -> str:

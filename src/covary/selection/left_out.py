@@ -74,9 +74,8 @@ class _Slopes(NamedTuple):
 
 def _solve(who: str, model: Model, data: Data, jitter: float) -> _Parts:
     """Compute the inverse that all scores use, by one factorisation with fixed jitter, so that the objective is continuous."""
-    bound, likelihood = bind(who, model, data, Dense()), model.likelihood
+    bound, likelihood = bind(who, model, data, Dense()), model.gaussian
     assert isinstance(bound, DenseBound)
-    assert isinstance(likelihood, Gaussian)
     n, item = data.rows, data.dtype.itemsize
     check_memory(who, 4 * n * n * item, "use fewer rows")
     sites, shift = likelihood.sites(data), residual(model, data)
@@ -112,14 +111,8 @@ def _gradient(model: Model, data: Data, parts: _Parts, slopes: _Slopes, folds: F
     kernel = tiles.pull_gram(parts.bound.kernel, data.X, G, -1.0, -u, alpha, parts.bound.gram.tile)
     noise = float((own if data.weight is None else own / data.weight).sum())
     if slopes.repeats:
-        noise += _repeats(model, data)[1]
+        noise += model.gaussian.repeats(data)[1]
     return shaped(model, kernel, model.mean.pull(data.X, -u.sum(1)), model.likelihood.replace(variance=noise))
-
-
-def _repeats(model: Model, data: Data) -> tuple[float, float]:
-    """Return the contribution of rows with several observations to the log density, and its slope over the noise."""
-    assert isinstance(model.likelihood, Gaussian)
-    return model.likelihood.repeats(data)
 
 
 def _log_density(e: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -265,7 +258,7 @@ class LeaveOneOut(ClosedForm):
         e, c = residuals(parts.alpha, p)
         if self.loss == "log density":
             value, e_bar, c_bar = _log_density(e, c)
-            value += _repeats(model, data)[0]
+            value += model.gaussian.repeats(data)[0]
         else:
             error, e_bar, count = _mean_square(e, data)
             value, slope = _profiled(self._who, error, count)
@@ -449,7 +442,7 @@ class KFold(ClosedForm):
             blocks.append(C)
         if self.loss == "log density":
             value, e_bar, c_bar = _log_density(e, c)
-            value += _repeats(model, data)[0]
+            value += model.gaussian.repeats(data)[0]
         else:
             error, e_bar, count = _mean_square(e, data)
             value, slope = _profiled(self._who, error, count)

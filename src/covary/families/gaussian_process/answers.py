@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from covary._checks import NotPositiveDefinite, fail
 from covary._errors import Option
-from covary.families.gaussian_process.predict import gaussian, latent_of_classes, moments, probabilities
+from covary.families.gaussian_process.predict import latent_of_classes, moments, probabilities
 from covary.families.gaussian_process.processes import Processes
 from covary.fits import Answer, Fit, family_of
 from covary.fits.family import PARTS
@@ -35,7 +35,7 @@ def answer(
             raise fail("predict", Option("size") + " is given but classes have none", "leave it out")
         columns = _latent_of_classes(fit, x, level) if latent else _classes(fit, x)
         return Answer(dict(zip(titles, columns, strict=True)))
-    if gaussian(fit.state.first) and fit.state.first.posterior.scale is None:
+    if fit.state.first.model.is_gaussian and fit.state.first.posterior.scale is None:
         return _measurements(fit, x, level, latent, truth, titles)
     return _others(fit, x, level, latent, size, truth, titles)
 

@@ -22,7 +22,6 @@ from covary.export.kernels import WHO
 from covary.families.gaussian_process.export_parts import Described, Parts, columns_of, take_apart
 from covary.families.gaussian_process.processes import Processes
 from covary.fits import Fit
-from covary.likelihoods.gaussian import Gaussian
 from covary.posterior import class_probabilities
 
 MOST = 2**26  # bytes of arrays in a file, enough for 4,096 rows with error bars
@@ -68,8 +67,7 @@ def _head(fit: Fit[Processes], columns: list[Described], off: dict[str, float]) 
         facts["classes"] = ", ".join(map(str, fit.classes.values.tolist()))
         use = "predict_proba; p = predict_proba(X)"
     else:
-        assert isinstance(part.model.likelihood, Gaussian)
-        noise = f"standard deviation {float(np.sqrt(part.model.likelihood.variance)):.6g}"
+        noise = f"standard deviation {np.sqrt(part.model.noise):.6g}"
         facts["noise"] = noise + (" of standardised outputs" if fit.scale.scale.ndim else "")
         use = "predict; mean, std = predict(X, return_std=True)" if "std" in off else "predict; mean = predict(X)"
     facts["columns"] = f"{len(names)}, without names" if None in names else ", ".join(map(_described, columns))
