@@ -15,11 +15,8 @@ import numpy as np
 
 from covary._errors import CovaryError as CovaryError
 from covary._errors import NotEnoughMemory as NotEnoughMemory
-from covary._errors import NotNumbers as NotNumbers
+from covary._errors import NotNumbers, Option, Phrase, Place, Text, phrase
 from covary._errors import NotPositiveDefinite as NotPositiveDefinite
-from covary._errors import Option as Option
-from covary._errors import Phrase, Text, phrase
-from covary._errors import Place as Place
 from covary._errors import WrongArguments as WrongArguments
 from covary._errors import fail as fail
 from covary._types import ArrayLike

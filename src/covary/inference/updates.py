@@ -149,15 +149,6 @@ def grown_inverse(inverse: np.ndarray, cross: np.ndarray, block: np.ndarray) -> 
     return np.block([[(M + M.T) / 2, m], [m.T, mu]])
 
 
-def shrunk_inverse(inverse: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    r"""Return the inverse of a matrix without some rows and columns, :math:`M - m\,\mu^{-1}m^\top`."""
-    gone = np.unique(np.asarray(rows, int))
-    kept = np.setdiff1d(np.arange(len(inverse)), gone)
-    m = inverse[np.ix_(kept, gone)]
-    out = inverse[np.ix_(kept, kept)] - m @ np.linalg.solve(inverse[np.ix_(gone, gone)], m.T)
-    return (out + out.T) / 2
-
-
 # posteriors -----------------------------------------------------------------------------------------------------------
 
 
