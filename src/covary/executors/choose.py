@@ -185,15 +185,11 @@ class Dask(Executor):
         security: Security | None = None,
     ) -> None:
         if address is None and security is not None:
-            raise fail(
-                "Dask", "security was given without an address", "leave it out: workers on this machine use their own keys"
-            )
+            what = "security was given without an address"
+            raise fail("Dask", what, "leave it out: workers on this machine use their own keys")
         if address is not None and (workers is not None or memory is not None):
-            raise fail(
-                "Dask",
-                "an address was given with workers or memory",
-                "leave them out: they are set where the workers are started",
-            )
+            what = "an address was given with workers or memory"
+            raise fail("Dask", what, "leave them out: they are set where the workers are started")
         if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
             raise fail("Dask", Option("workers") + f" is {workers!r}", "give a whole number, one or more")
         if not isinstance(timeout, Real) or not timeout > 0:
@@ -381,11 +377,8 @@ def as_executor(value: Executor | str | None) -> Executor:
         return _shared.setdefault(value, Dask() if value == "dask" else Dask(value))
     if not isinstance(value, str) and all(callable(getattr(value, name, None)) for name in ("hold", "map", "release", "close")):
         return value
-    raise fail(
-        "executor",
-        f"{value!r} is not an executor",
-        "give None, 'dask', a scheduler's address such as 'tcp://host:8786', or an executor",
-    )
+    what = f"{value!r} is not an executor"
+    raise fail("executor", what, "give None, 'dask', a scheduler's address such as 'tcp://host:8786', or an executor")
 
 
 explained(Dask, "Dask")

@@ -322,15 +322,13 @@ class AbstractFactor:
 
     def sandwich_diagonal(self, v: np.ndarray) -> np.ndarray:
         """Return the diagonal of P diag(v) Pᵀ."""
-        raise fail(
-            f"gram.{type(self).__name__}", "it has no gradient of the marginal variance", "use " + Option("gram", "Dense()")
-        )
+        what = "it has no gradient of the marginal variance"
+        raise fail(f"gram.{type(self).__name__}", what, "use " + Option("gram", "Dense()"))
 
     def squared_sigma(self, v: np.ndarray) -> np.ndarray:
         """Return (Σ∘Σ) v."""
-        raise fail(
-            f"gram.{type(self).__name__}", "it has no gradient of the marginal variance", "use " + Option("gram", "Dense()")
-        )
+        what = "it has no gradient of the marginal variance"
+        raise fail(f"gram.{type(self).__name__}", what, "use " + Option("gram", "Dense()"))
 
 
 class Sited(Protocol):

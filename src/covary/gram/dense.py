@@ -322,9 +322,8 @@ class DenseBound(AbstractBound["DenseFactor"]):
             if np.any(np.asarray(sites.precision) < 0):
                 return SignedFactor(self.matrix(), sites, self.basis)
             return DiagonalFactor(self.matrix(), sites, self.basis)
-        raise fail(
-            "gram.Dense", f"sites of kind {type(sites).__name__} are not known", "use Noise, Diagonal, Blocks or Softmax"
-        )
+        what = f"sites of kind {type(sites).__name__} are not known"
+        raise fail("gram.Dense", what, "use Noise, Diagonal, Blocks or Softmax")
 
     def _buffer(self) -> np.ndarray | None:
         """Return the n × n buffer of the caller's workspace, or None."""

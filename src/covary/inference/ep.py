@@ -217,12 +217,8 @@ class _Run:
         self.ep, self.likelihood, self.bound = ep, model.likelihood, bound
         if self.likelihood.latents != 1:
             name = type(self.likelihood).__name__
-            raise fail(
-                "inference.EP",
-                f"{name} has {self.likelihood.latents} latent functions",
-                "use " + Option("inference", "Laplace()"),
-                argument=name,
-            )
+            what = f"{name} has {self.likelihood.latents} latent functions"
+            raise fail("inference.EP", what, "use " + Option("inference", "Laplace()"), argument=name)
         y, self.weight = observations("inference.EP", self.likelihood, data)
         self.y, self.prior_mean = centred(self.likelihood, y, model.mean.evaluate(data.X))
         alpha = ep.power
@@ -299,11 +295,8 @@ class _Run:
         """Return dense Σ and the mean at the current sites."""
         if not isinstance(self.factor, DiagonalFactor):
             kind = type(self.bound).__name__.removesuffix("Bound")
-            raise fail(
-                "inference.EP",
-                "the sequential schedule cannot be combined with " + Option("gram", kind),
-                "use " + Option("schedule", "'parallel'"),
-            )
+            what = "the sequential schedule cannot be combined with " + Option("gram", kind)
+            raise fail("inference.EP", what, "use " + Option("schedule", "'parallel'"))
         return self.factor.full_sigma(), self.mean.copy()
 
 

@@ -171,11 +171,8 @@ def _checked(who: str, posterior: AbstractPosterior) -> tuple[Posterior, DenseBo
         raise fail(who, f"got {type(posterior).__name__}", "give a posterior returned by condition(...)")
     bound, factor = posterior.bound, posterior.factor
     if not (isinstance(bound, DenseBound) and isinstance(factor, NoiseFactor)):
-        raise fail(
-            who,
-            "the posterior is not exact with a dense matrix",
-            "condition again, with " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"),
-        )
+        what = "the posterior is not exact with a dense matrix"
+        raise fail(who, what, "condition again, with " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"))
     return posterior, bound, factor
 
 
@@ -265,11 +262,8 @@ def remove(posterior: AbstractPosterior, rows: ArrayLike) -> Posterior:
     if not np.issubdtype(gone.dtype, np.integer) or gone.ndim != 1 or len(gone) == 0:
         raise fail(who, f"rows is {rows!r}", f"give numbers of rows, or a mask of all {n}", argument="rows")
     if (gone < -n).any() or (gone >= n).any():
-        raise fail(
-            who,
-            f"row {int(gone[(gone < -n) | (gone >= n)][0])} is out of range for {counted(n, 'row')}",
-            "give valid row numbers",
-        )
+        what = f"row {int(gone[(gone < -n) | (gone >= n)][0])} is out of range for {counted(n, 'row')}"
+        raise fail(who, what, "give valid row numbers")
     gone = np.unique(gone % n)
     if len(gone) == n:
         raise fail(who, f"all {n} rows would be removed", "keep at least one")

@@ -167,11 +167,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
         if self._foreign:
             check_block(self, X)
         if most is not None and X.columns > most:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on {most}",
-                "choose one with .on(column)",
-            )
+            what = Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on {most}"
+            raise fail(who, what, "choose one with .on(column)")
         for f in fields(self):
             value = getattr(self, f.name)
             if f.metadata.get("set") is None or isinstance(value, dict):
@@ -179,11 +176,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             shape = np.shape(value)
             if shape not in ((), (X.columns,)):
                 size = counted(shape[0], "entry", "entries") if len(shape) == 1 else f"shape {shape}"
-                raise fail(
-                    who,
-                    f"{f.name} has {size} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-                    "give one number or one per column",
-                )
+                what = f"{f.name} has {size} but " + Option("X") + f" has {counted(X.columns, 'column')}"
+                raise fail(who, what, "give one number or one per column")
             if f.metadata["set"] is POSITIVE:
                 check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
 
@@ -222,9 +216,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             if hasattr(table, "to_numpy") and hasattr(table, "columns")
         ]
         if headers and any(header != headers[0] for header in headers):
-            raise fail(
-                self._named(), Option("X") + " and Z have different columns", "give both the same columns, in the same order"
-            )
+            what = Option("X") + " and Z have different columns"
+            raise fail(self._named(), what, "give both the same columns, in the same order")
         return placed(self, headers[0], self._named()) if headers else self
 
     def gram(self, X: Rows) -> np.ndarray:
@@ -250,11 +243,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
         who = f"{self._named()}.cross"
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}",
-                "give both the same columns",
-            )
+            what = Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}"
+            raise fail(who, what, "give both the same columns")
         k = self._of_table(X, Z)
         k.check(left)
         k.check(right)
@@ -278,11 +268,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}",
-                "give both the same columns",
-            )
+            what = Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}"
+            raise fail(who, what, "give both the same columns")
         self.check(left)
         self.check(right)
         with precision(left.x.dtype):
@@ -493,9 +480,8 @@ class Scaled(AbstractKernel):
     def check(self, X: Inputs) -> None:
         self.kernel.check(X)
         if np.shape(self.variance) != ():
-            raise fail(
-                "kernels.Scaled", f"variance has shape {np.shape(self.variance)}", "give one number", argument="variance"
-            )
+            what = f"variance has shape {np.shape(self.variance)}"
+            raise fail("kernels.Scaled", what, "give one number", argument="variance")
         check_positive("kernels.Scaled", "variance", self.variance, zero=self.mark_of("variance").fixed)
 
     def __repr__(self) -> str:

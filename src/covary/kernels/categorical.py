@@ -185,17 +185,13 @@ class Categories(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.Categories"
         if X.columns != 1:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1",
-                "choose one with .on(column)",
-            )
+            what = Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1"
+            raise fail(who, what, "choose one with .on(column)")
         _whole(who, "levels", self.levels, 2, np.inf)
         _whole(who, "rank", self.rank, 1, self.levels)
         if np.shape(self.factor) != (self.levels, self.rank):
-            raise fail(
-                who, f"factor has shape {np.shape(self.factor)}", f"give ({self.levels}, {self.rank})", argument="factor"
-            )
+            what = f"factor has shape {np.shape(self.factor)}"
+            raise fail(who, what, f"give ({self.levels}, {self.rank})", argument="factor")
         check_finite(who, "factor", np.asarray(self.factor))
         _check_codes(who, X, self.levels)
 

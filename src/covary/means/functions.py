@@ -97,12 +97,8 @@ class Linear(AbstractMean):
 
     def check(self, X: Inputs) -> None:
         if np.shape(self.weight) not in ((), (X.columns,)):
-            raise fail(
-                "means.Linear",
-                f"weight has shape {np.shape(self.weight)} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-                "give one number or one per column",
-                argument="weight",
-            )
+            what = f"weight has shape {np.shape(self.weight)} but " + Option("X") + f" has {counted(X.columns, 'column')}"
+            raise fail("means.Linear", what, "give one number or one per column", argument="weight")
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         weight = np.broadcast_to(np.asarray(self.weight, X.x.dtype), (X.columns,))

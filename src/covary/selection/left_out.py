@@ -359,12 +359,8 @@ class KFold(ClosedForm):
     def rows(self, data: Data) -> list[np.ndarray]:
         """Return the rows of every fold."""
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 2 <= self.k <= data.rows:
-            raise fail(
-                "KFold",
-                f"k is {self.k!r} for {counted(data.rows, 'row')}",
-                "give a number of folds from 2 to the number of rows",
-                argument="k",
-            )
+            what = f"k is {self.k!r} for {counted(data.rows, 'row')}"
+            raise fail("KFold", what, "give a number of folds from 2 to the number of rows", argument="k")
         return [np.sort(f) for f in np.array_split(np.random.default_rng(self.seed).permutation(data.rows), self.k)]
 
     def _folds(self, data: Data) -> Folds | None:
@@ -395,9 +391,8 @@ class KFold(ClosedForm):
         model = as_model(model)
         if model.likelihood.support == "labels" or model.likelihood.sized:
             name = type(model.likelihood).__name__
-            raise fail(
-                "KFold", f"a squared error is requested for {name} observations", "use " + Option("loss", "'log density'")
-            )
+            what = f"a squared error is requested for {name} observations"
+            raise fail("KFold", what, "use " + Option("loss", "'log density'"))
         if not self._closed(model):
             return _mean_square(columns(self._refits(model, data)[1]), data)[0]
         with precision(data.dtype), blas_threads(data.rows):

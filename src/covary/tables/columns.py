@@ -157,11 +157,7 @@ class Columns:
         by_name = {str(k): k for k in table.columns} if self.named else {c.name: j for j, c in enumerate(self.each)}
         lacking = [repr(c.name) for c in self.each if c.name not in by_name]
         if lacking:
-            raise fail(
-                who,
-                Option("X") + f" has no column {some(lacking, 8)}",
-                "give every column the model was fitted to",
-            )
+            raise fail(who, Option("X") + f" has no column {some(lacking, 8)}", "give every column the model was fitted to")
         rows = len(table)
         out = Mapped(np.empty((rows, self.width)))
         for j, column in enumerate(self.each):
@@ -175,11 +171,8 @@ class Columns:
         cells = read_cells(who, label(column.name), raw, column.kind)
         if column.kind == DATE and cells.aware != column.aware and not cells.missing.all():
             now, then = ("a", "none") if cells.aware else ("no", "one")
-            raise fail(
-                who,
-                f"column {column.name!r} of " + Option("X") + f" has {now} time zone but had {then} in fit",
-                "give dates of the same kind",
-            )
+            what = f"column {column.name!r} of " + Option("X") + f" has {now} time zone but had {then} in fit"
+            raise fail(who, what, "give dates of the same kind")
         gone = cells.missing
         out.x[:, j] = self._codes(column, cells, out) if column.kind == CATEGORY else column.numbers(cells)
         if not gone.any():

@@ -235,9 +235,8 @@ def _check_inference(name: str, found: Target, asked: Asked) -> None:
         objective = Option("objective", repr(asked.objective))
         raise wrong("objective", objective + f" requires Gaussian noise, but {shown(name)} is fitted as {what}", "leave it out")
     if how == "laplace" and kind == "laplace":
-        raise wrong(
-            "inference", option + " is not possible with Laplace noise, which has no curvature", "choose ep, or leave it out"
-        )
+        what = "inference"
+        raise wrong(what, option + " is not possible with Laplace noise, which has no curvature", "choose ep, or leave it out")
     if how == "ep" and (kind == "heteroscedastic" or (kind == "classes" and len(np.unique(found.y)) > 2)):
         which = "two classes" if kind == "classes" else "one latent function"
         raise wrong("inference", option + f" requires {which}, but {shown(name)} has more", "choose laplace, or leave it out")

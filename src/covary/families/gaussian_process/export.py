@@ -233,21 +233,20 @@ def columns_of(fit: Fit[Processes]) -> list[Described]:
     """Return descriptions of the input columns for the file."""
     found = []
     for column in fit.columns.each:
-        what: Described = {"name": column.name if fit.columns.named else None, "kind": column.kind}
+        about: Described = {"name": column.name if fit.columns.named else None, "kind": column.kind}
         if column.kind == "duration" or column.aware:
             words = "durations" if column.kind == "duration" else "dates with a time zone"
-            raise fail(
-                WHO, f"column {column.name!r} contains {words}", "turn it into numbers before the fit, or save the model"
-            )
+            what = f"column {column.name!r} contains {words}"
+            raise fail(WHO, what, "turn it into numbers before the fit, or save the model")
         if column.kind == "category":
-            what["levels"] = [str(level) for level in column.levels]
+            about["levels"] = [str(level) for level in column.levels]
         if column.kind == "date":
-            what |= {"origin": str(column.origin), "seconds": int(UNITS[column.unit])}
+            about |= {"origin": str(column.origin), "seconds": int(UNITS[column.unit])}
         if column.fill is not None:
-            what["fill"] = float(column.fill)
+            about["fill"] = float(column.fill)
         if column.indicator:
-            what["indicator"] = True
-        found.append(what)
+            about["indicator"] = True
+        found.append(about)
     return found
 
 
@@ -317,11 +316,8 @@ def _low_rank(parts: Parts, post: Posterior, tag: str, std: bool) -> str:
     assert isinstance(factor, LowRankFactor)
     rule = bound.gram.rule
     if rule in ("sor+", "nystrom"):
-        raise fail(
-            WHO,
-            f"the model was fitted with LowRank(rule={rule!r})",
-            "use " + Option("rule", "'fitc'", "'vfe'", "'dtc'", "'sor'"),
-        )
+        what = f"the model was fitted with LowRank(rule={rule!r})"
+        raise fail(WHO, what, "use " + Option("rule", "'fitc'", "'vfe'", "'dtc'", "'sor'"))
     parts.rows = min(parts.rows, max(1, ENTRIES // bound.rank))
     held = parts.keep(f"root{tag}", inverse_of(factor.L)) if std else "None"
     arrays = [("Z", bound.Z.x), ("whiten", np.tril(bound.inverse_root)), ("means", bound.mean_weights(post.solved))]
@@ -382,11 +378,8 @@ def _probabilities(parts: Parts, process: Process, tag: str) -> list[str]:
         head = f"    mean, variance = posterior{tag}(x, True)"
         if not isinstance(with_matrix(WHO, process.posterior).factor, SoftmaxFactor):
             what = "the classes were fitted together through inducing inputs"
-            raise fail(
-                WHO,
-                what,
-                "use " + Option("multi_class", "'one_vs_rest'") + " or " + Option("method", "'exact'") + ", or " + SAVE,
-            )
+            do = "use " + Option("multi_class", "'one_vs_rest'") + " or " + Option("method", "'exact'") + ", or " + SAVE
+            raise fail(WHO, what, do)
         if likelihood.classes > 3:
             points, _ = spread_points(likelihood.classes - 1)
             half = parts.keep("points", points[: len(points) // 2])

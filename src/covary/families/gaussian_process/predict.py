@@ -81,9 +81,8 @@ def moments(
 
 def _check_size(process: Process, size: PerRow) -> None:
     if size is not None and process.model.is_gaussian:
-        raise fail(
-            "GPRegressor", Option("size") + " is given but Gaussian observations have none", "leave it out", argument="size"
-        )
+        what = Option("size") + " is given but Gaussian observations have none"
+        raise fail("GPRegressor", what, "leave it out", argument="size")
 
 
 def quantiles(fit: Fit[Processes], x: np.ndarray, p: np.ndarray, *, latent: bool = False, size: PerRow = None) -> np.ndarray:

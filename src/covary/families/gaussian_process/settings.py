@@ -271,19 +271,15 @@ def named_likelihood(who: str, likelihood: AbstractLikelihood | str, y: np.ndarr
         return likelihood
     check_object(who, "likelihood", likelihood)
     if not isinstance(likelihood, str) or likelihood not in LIKELIHOODS:
-        raise fail(
-            who, Option("likelihood") + f" is {likelihood!r}", f"choose one of {', '.join(LIKELIHOODS)}, or give a likelihood"
-        )
+        what = Option("likelihood") + f" is {likelihood!r}"
+        raise fail(who, what, f"choose one of {', '.join(LIKELIHOODS)}, or give a likelihood")
     if likelihood == "ordinal":
         levels = np.unique(y)
         if len(levels) < 2 or (levels != np.floor(levels)).any() or levels[0] < 0:
             raise fail(who, Option("y") + " needs levels 0, 1, 2, ... under an ordinal likelihood", "number the levels from 0")
         if levels[-1] >= MOST_LEVELS:
-            raise fail(
-                who,
-                Option("y") + f" has levels up to {levels[-1]:g} under an ordinal likelihood",
-                f"number them from 0, {MOST_LEVELS} at most",
-            )
+            what = Option("y") + f" has levels up to {levels[-1]:g} under an ordinal likelihood"
+            raise fail(who, what, f"number them from 0, {MOST_LEVELS} at most")
         return Ordinal.of(int(levels[-1]) + 1)
     return LIKELIHOODS[likelihood]()
 

@@ -176,11 +176,8 @@ class MarkovBound(AbstractBound[MarkovFactor]):
         if len(kernels) != 1:
             raise fail(WHO, "several latent functions are not supported", "use " + Option("gram", "Dense()"))
         if X.columns != 1:
-            raise fail(
-                WHO,
-                Option("X") + f" has {counted(X.columns, 'column')}",
-                "give one (the time, say), or use " + Option("gram", "Dense()"),
-            )
+            what = Option("X") + f" has {counted(X.columns, 'column')}"
+            raise fail(WHO, what, "give one (the time, say), or use " + Option("gram", "Dense()"))
         reason = why_not(kernels[0])
         if reason is not None:
             raise fail(
@@ -223,9 +220,8 @@ class MarkovBound(AbstractBound[MarkovFactor]):
             raise fail(WHO, f"sites of kind {type(sites).__name__} are not supported", "use " + Option("gram", "Dense()"))
         W = np.asarray(sites.precision)
         if np.any(W < 0):
-            raise fail(
-                WHO, "site precisions are negative", "use " + Option("gram", "Dense()") + ", or a log-concave likelihood"
-            )
+            what = "site precisions are negative"
+            raise fail(WHO, what, "use " + Option("gram", "Dense()") + ", or a log-concave likelihood")
         return MarkovFactor(self, sites, W, np.ones_like(W), self.basis)
 
     def states(self, v: np.ndarray, grid: Grid | None = None) -> tuple[np.ndarray, np.ndarray]:

@@ -130,12 +130,8 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
         if len(kernels) != 1:
             raise fail("gram.Vecchia", "several latent functions are not supported", "use " + Option("gram", "Dense()"))
         if gram.predict_with is not None and gram.predict_with < 1:
-            raise fail(
-                "gram.Vecchia",
-                f"predict_with is {gram.predict_with}",
-                "give a whole number, one or more, or None",
-                argument="predict_with",
-            )
+            what = f"predict_with is {gram.predict_with}"
+            raise fail("gram.Vecchia", what, "give a whole number, one or more, or None", argument="predict_with")
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         held = None if workspace is None else workspace.neighbourhoods
         settled = gram.settled if held is None else held
@@ -176,11 +172,8 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
     # the gram interface -----------------------------------------------------------------------------------------
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> VecchiaFactor:
         if not isinstance(sites, Noise):
-            raise fail(
-                "gram.Vecchia",
-                f"sites of kind {type(sites).__name__} are not supported",
-                "use " + Option("gram", "LowRank(...)") + " or " + Option("gram", "Dense()"),
-            )
+            what = f"sites of kind {type(sites).__name__} are not supported"
+            raise fail("gram.Vecchia", what, "use " + Option("gram", "LowRank(...)") + " or " + Option("gram", "Dense()"))
         noise, bare = np.asarray(sites.variance, self.X.x.dtype), self._bare
         jitter = self._jitter(self.settled.sets.shape[1] + 1)
         n, k = len(self.terms), self.settled.sets.shape[1]
@@ -334,11 +327,8 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
         return root @ root.T
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
-        raise fail(
-            "gram.Vecchia",
-            "products with K are not available, only with its inverse",
-            "use " + Option("gram", "LowRank(...)") + " or " + Option("gram", "Dense()"),
-        )
+        what = "products with K are not available, only with its inverse"
+        raise fail("gram.Vecchia", what, "use " + Option("gram", "LowRank(...)") + " or " + Option("gram", "Dense()"))
 
 
 def residual(factor: VecchiaFactor, Y: np.ndarray) -> np.ndarray:
