@@ -137,9 +137,8 @@ class Spool:
 
     def _strange(self, number: int) -> CovaryError:
         file = spool.place(self.folder, number, self.mark)
-        return fail(
-            "fit", f"{str(file)!r} does not contain the rows of its experts", "restore the original files, or fit again"
-        )
+        what = f"{str(file)!r} does not contain the rows of its experts"
+        return fail("fit", what, "restore the original files, or fit again")
 
 
 @dataclass(frozen=True)

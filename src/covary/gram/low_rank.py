@@ -42,6 +42,7 @@ from covary._warn import warn
 from covary._words import counted
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.base import (
+    DENSE,
     DENSE_ROWS,
     AbstractBound,
     AbstractFactor,
@@ -85,7 +86,7 @@ class LowRankFactor(AbstractFactor):
         spread = np.asarray(sites.precision if isinstance(sites, Diagonal) else sites.variance)
         if natural and np.any(spread < 0):
             what = "site precisions are negative"
-            raise fail("gram.LowRank", what, "use " + Option("gram", "Dense()") + ", or a log-concave likelihood")
+            raise fail("gram.LowRank", what, "use " + DENSE + ", or a log-concave likelihood")
         M = np.zeros((bound.rank,) * 2, spread.dtype, order="F")
         self.w, self.D, self.light = np.empty_like(spread), np.empty_like(spread), np.ones_like(spread)
 
@@ -106,9 +107,8 @@ class LowRankFactor(AbstractFactor):
         M.flat[:: len(M) + 1] += 1
         L = Lapack.cholesky(M)
         if L is None:
-            raise NotPositiveDefinite(
-                "gram.LowRank", "I + Φ W Φᵀ has no Cholesky factor", "the kernel or the sites are not finite"
-            )
+            what = "I + Φ W Φᵀ has no Cholesky factor"
+            raise NotPositiveDefinite("gram.LowRank", what, "the kernel or the sites are not finite")
         self.L = L
         self._inner: np.ndarray | None = None
         self._spanned: np.ndarray | None = None
@@ -247,7 +247,7 @@ class LowRankBound(AbstractBound[LowRankFactor]):
         if not isinstance(sites, Noise | Diagonal) or len(self.kernels) != 1:
             what = "several kernels" if len(self.kernels) != 1 else f"sites of kind {type(sites).__name__}"
             what = f"{what} are not supported"
-            raise fail("gram.LowRank", what, "use " + Option("gram", "Dense()") + ", or " + Option("inference", "SVGP()"))
+            raise fail("gram.LowRank", what, "use " + DENSE + ", or " + Option("inference", "SVGP()"))
         if self.gram.corrected and not isinstance(sites, Noise):
             what = f"rule {self.gram.rule!r} requires a Gaussian likelihood"
             raise fail("gram.LowRank", what, "use " + Option("rule", "'fitc'") + ", or " + Option("inference", "SVGP()"))
@@ -408,9 +408,8 @@ def cholesky_at(kernel: AbstractKernel, Z: Inputs, jitter: float) -> tuple[np.nd
             return np.asfortranarray(np.tril(L)), jitter
         jitter = max(10 * jitter, 1e-12)
         if jitter > MAX_JITTER:
-            raise NotPositiveDefinite(
-                "gram.LowRank", "K(Z, Z) is not positive definite", "spread the inducing inputs wider, or use fewer of them"
-            )
+            what = "K(Z, Z) is not positive definite"
+            raise NotPositiveDefinite("gram.LowRank", what, "spread the inducing inputs wider, or use fewer of them")
 
 
 def _product(A: np.ndarray, B: np.ndarray, *, transposed: bool = False) -> np.ndarray:

@@ -95,14 +95,12 @@ class EP(AbstractInference):
         sites = (moments.tilted.log_z + 0.5 * np.log(grown) - inside / (2 * grown)) / alpha
         value = float(sites.sum()) - 0.5 * (float(run.factor.quad(nu)) + float(run.factor.logdet()))
         if not np.isfinite(value):
-            raise NotPositiveDefinite(
-                "inference.EP", "the evidence is undefined at these sites", "try " + Option("inference", "Laplace()")
-            )
+            what = "the evidence is undefined at these sites"
+            raise NotPositiveDefinite("inference.EP", what, "try " + Option("inference", "Laplace()"))
         if memory is not None:
             if not status.startswith("converged") and run.moved > ROUGHLY:  # too inaccurate for a search
-                raise NotPositiveDefinite(
-                    "inference.EP", status, "try " + Option("inference", "Laplace()") + ", or more sweeps"
-                )
+                what = status
+                raise NotPositiveDefinite("inference.EP", what, "try " + Option("inference", "Laplace()") + ", or more sweeps")
             memory.sites, memory.spread = (tau, nu), float(np.std(run.mean))
         return Matched(run.factor, nu, run.factor.alpha(nu), value, status, steps, moments=moments, run=run)
 

@@ -114,11 +114,8 @@ class BasisNoise(Gaussian):
     @property
     def variance(self) -> NoReturn:  # type: ignore[override]
         """Not available: code that requires a single noise variance raises an error."""
-        raise NoOneVariance(
-            "likelihoods.BasisNoise",
-            "the noise depends on the inputs, so there is no single variance",
-            "use " + Option("inference", "Exact()") + ", and likelihood.predict(posterior, X) for new observations",
-        )
+        do = "use " + Option("inference", "Exact()") + ", and likelihood.predict(posterior, X) for new observations"
+        raise NoOneVariance("likelihoods.BasisNoise", "the noise depends on the inputs, so there is no single variance", do)
 
     def noise_at(self, X: Rows) -> np.ndarray:
         """Return the noise variance θ₃(x) at every row."""

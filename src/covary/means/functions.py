@@ -40,9 +40,8 @@ class AbstractMean(Module):
         raise self._lacking("block")
 
     def _lacking(self, method: str) -> Exception:
-        return fail(
-            self._named(), f"the class has no method {method}", "give a plain function of one point as the mean instead"
-        )
+        what = f"the class has no method {method}"
+        return fail(self._named(), what, "give a plain function of one point as the mean instead")
 
     def design(self, X: Inputs) -> dict[str, np.ndarray]:
         r"""Return the columns H (n, k) of every parameter in which the mean is linear, by name: :math:`m = \sum H_p\,p`."""

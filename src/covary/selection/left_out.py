@@ -82,9 +82,8 @@ def _solve(who: str, model: Model, data: Data, jitter: float) -> _Parts:
     try:
         factor = bound.noise_factor(sites, jitter)
     except NotPositiveDefinite:
-        raise NotPositiveDefinite(
-            who, "K + noise has no Cholesky factor at these parameters", "raise the noise or the jitter"
-        ) from None
+        what = "K + noise has no Cholesky factor at these parameters"
+        raise NotPositiveDefinite(who, what, "raise the noise or the jitter") from None
     alpha = columns(factor.alpha(shift))
     projected = None if bound.basis is None else factor.project()[:2]
     P = tiles.mirror(factor.inverse(consume=True))
