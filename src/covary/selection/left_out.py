@@ -136,6 +136,16 @@ def _profiled(who: str, error: float, count: float) -> tuple[float, float]:
     return -0.5 * count * float(np.log(error)), -0.5 * count / error
 
 
+def _value(who: str, loss: str, e: np.ndarray, c: np.ndarray, model: Model, data: Data) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the objective for errors e with variances c, and its slopes over both."""
+    if loss == "log density":
+        value, e_bar, c_bar = _log_density(e, c)
+        return value + model.gaussian.repeats(data)[0], e_bar, c_bar
+    error, e_bar, count = _mean_square(e, data)
+    value, slope = _profiled(who, error, count)
+    return value, slope * e_bar, np.zeros(len(e))
+
+
 def _gaussian(who: str, model: Model, data: Data) -> Model:
     """Return the model if its rows can be left out in closed form; raise an error otherwise."""
     model = as_model(model)
@@ -255,13 +265,7 @@ class LeaveOneOut(ClosedForm):
         _check_loss(self._who, self.loss)
         p = self._diagonal(parts)
         e, c = residuals(parts.alpha, p)
-        if self.loss == "log density":
-            value, e_bar, c_bar = _log_density(e, c)
-            value += model.gaussian.repeats(data)[0]
-        else:
-            error, e_bar, count = _mean_square(e, data)
-            value, slope = _profiled(self._who, error, count)
-            e_bar, c_bar = slope * e_bar, np.zeros(len(e))
+        value, e_bar, c_bar = _value(self._who, self.loss, e, c, model, data)
         dtype, wide = parts.P.dtype, p[:, None]  # e = alpha/p, c = 1/p
         p_bar = -(e_bar * e / wide).sum(1) - c_bar / p**2
         return _Slopes(value, (e_bar / wide).astype(dtype), p_bar.astype(dtype), self.loss == "log density")
@@ -434,13 +438,7 @@ class KFold(ClosedForm):
             C = _block_inverse("KFold", parts, rows)
             e[rows], c[rows] = C @ parts.alpha[rows], np.diagonal(C)
             blocks.append(C)
-        if self.loss == "log density":
-            value, e_bar, c_bar = _log_density(e, c)
-            value += model.gaussian.repeats(data)[0]
-        else:
-            error, e_bar, count = _mean_square(e, data)
-            value, slope = _profiled(self._who, error, count)
-            e_bar, c_bar = slope * e_bar, np.zeros(data.rows)
+        value, e_bar, c_bar = _value(self._who, self.loss, e, c, model, data)
         dtype, alpha_bar, P_bar = parts.P.dtype, np.empty_like(parts.alpha), []
         for rows, C in zip(folds, blocks, strict=True):
             bar = C @ e_bar[rows]
