@@ -22,6 +22,7 @@ TYPE_CHECKING = False  # no import of typing or __future__: "python -m covary" w
 if TYPE_CHECKING:
     from typing import Any
 
+    from covary._precision import enable_cache as enable_cache
     from covary.data import Data as Data
     from covary.data import Inputs as Inputs
     from covary.estimators.classifier import GPClassifier as GPClassifier
@@ -45,6 +46,7 @@ _WHERE = {
     "Inputs": "data",
     "Model": "model",
     "condition": "inference.condition",
+    "enable_cache": "_precision",
     "learn": "selection.learn",
     "load": "files",
     "log_evidence": "selection.objectives",
@@ -108,23 +110,3 @@ def __getattr__(name: str) -> "Any":
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_WHERE])
-
-
-def enable_cache(directory: str | None = None) -> str:
-    """Cache compiled code on disk, so that a new process need not compile it again. Sets JAX's global flags.
-
-    Parameters
-    ----------
-    directory
-        The cache directory; by default ``~/.cache/covary``.
-    """
-    import os
-
-    import jax
-
-    directory = directory or os.path.join(os.path.expanduser("~"), ".cache", "covary")
-    os.makedirs(directory, exist_ok=True)
-    jax.config.update("jax_compilation_cache_dir", directory)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    return directory

@@ -83,9 +83,8 @@ def complaint(
     places = [p.name for p in known.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     for name in kwargs:
         if name not in known and not others:
-            return fail(
-                who, f"unknown argument {name!r}", _instead(name, list(known), elsewhere), WrongArguments, argument=name
-            )
+            what = f"unknown argument {name!r}"
+            return fail(who, what, _instead(name, list(known), elsewhere), WrongArguments, argument=name)
     if len(args) > len(places):
         takes = f"it takes {len(places)}" + (f" ({', '.join(places)})" if places else "")
         named = [name for name in known if name not in places]
@@ -102,9 +101,8 @@ def complaint(
         call = "k" if method == "__call__" else method
         required = ", ".join(p.name for p in known.values() if p.default is p.empty)
         return fail(who, f"{needed[0]!r} is missing", f"write {call}({required})", WrongArguments, argument=needed[0])
-    return fail(
-        who, f"{needed[0]!r} is missing", f"write {who.split('.')[-1]}({needed[0]}=...)", WrongArguments, argument=needed[0]
-    )
+    what = f"{needed[0]!r} is missing"
+    return fail(who, what, f"write {who.split('.')[-1]}({needed[0]}=...)", WrongArguments, argument=needed[0])
 
 
 def _instead(name: str, known: list[str], elsewhere: Mapping[str, Text]) -> Text:

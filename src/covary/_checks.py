@@ -15,11 +15,8 @@ import numpy as np
 
 from covary._errors import CovaryError as CovaryError
 from covary._errors import NotEnoughMemory as NotEnoughMemory
-from covary._errors import NotNumbers as NotNumbers
+from covary._errors import NotNumbers, Option, Phrase, Place, Text, phrase
 from covary._errors import NotPositiveDefinite as NotPositiveDefinite
-from covary._errors import Option as Option
-from covary._errors import Phrase, Text, phrase
-from covary._errors import Place as Place
 from covary._errors import WrongArguments as WrongArguments
 from covary._errors import fail as fail
 from covary._types import ArrayLike
@@ -139,11 +136,8 @@ def as_numbers(who: str, name: Text, value: ArrayLike, do: Text = ENCODE) -> np.
         with np.errstate(over="ignore"):
             return array.astype(np.float64)
     if kind == "c":
-        raise fail(
-            who,
-            _argument(name) + " contains complex numbers",
-            "Complex data not supported: give real and imaginary parts separately",
-        )
+        what = _argument(name) + " contains complex numbers"
+        raise fail(who, what, "Complex data not supported: give real and imaginary parts separately")
     if kind in "mM":
         what = "dates" if kind == "M" else "durations"
         raise fail(who, _argument(name) + f" contains {what}", "convert them to numbers, such as days since the first")
@@ -210,19 +204,13 @@ def check_matrix(who: str, name: str, value: ArrayLike) -> np.ndarray:
     """Return a finite (n, d) array of floats with n ≥ 1 and d ≥ 1. float32 is kept, all other dtypes become float64."""
     array = as_numbers(who, name, value)
     if array.ndim == 1:
-        raise fail(
-            who,
-            Option(name) + f" has one dimension ({counted(array.shape[0], 'entry', 'entries')})",
-            f"give a table of rows and columns: {name}.reshape(-1, 1) for one input column",
-        )
+        what = Option(name) + f" has one dimension ({counted(array.shape[0], 'entry', 'entries')})"
+        raise fail(who, what, f"give a table of rows and columns: {name}.reshape(-1, 1) for one input column")
     if array.ndim != 2:
         raise fail(who, Option(name) + f" has {array.ndim} dimensions", "give a table of rows and columns")
     if array.shape[0] == 0 or array.shape[1] == 0:
-        raise fail(
-            who,
-            Option(name) + f" has {counted(array.shape[0], 'row')} and {counted(array.shape[1], 'column')}",
-            "give at least one of each",
-        )
+        what = Option(name) + f" has {counted(array.shape[0], 'row')} and {counted(array.shape[1], 'column')}"
+        raise fail(who, what, "give at least one of each")
     if is_traced(array):
         return array
     check_finite(who, name, array)

@@ -77,7 +77,6 @@ class Module:
         dynamic = tuple(f.name for f in fields if not f.metadata.get(STATIC))
         fixed_structure = tuple(f.name for f in fields if f.metadata.get(STATIC))
         cls._dynamic_names = dynamic  # type: ignore[attr-defined]
-        cls._static_names = fixed_structure  # type: ignore[attr-defined]
 
         def flatten_with_keys(m: Module) -> tuple[tuple[tuple[Hashable, Any], ...], Structure]:
             keyed = tuple((jax.tree_util.GetAttrKey(name), getattr(m, name)) for name in dynamic)

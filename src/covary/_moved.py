@@ -15,7 +15,7 @@ MOVED = {
     "updates": "inference.updates",
     "committee.sources": "tables.parquet",
     "diagnosis.record": "fits.checks",
-    "export.parts": "families.gaussian_process.export_parts",
+    "export.parts": "families.gaussian_process.export",
     "export.predictor": "families.gaussian_process.export",
     "files.arguments": "families.gaussian_process.encoding",
     "files.committees": "families.gaussian_process.committee_settings",

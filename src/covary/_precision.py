@@ -1,7 +1,8 @@
-"""Scoped precision: every function computes in the precision of its data, independently of JAX's global flag."""
+"""Settings of JAX: scoped precision, in which every function computes in the precision of its data, and the cache."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,3 +34,19 @@ def cast(tree: Any, dtype: Any) -> Any:
 def traced(*trees: Any) -> bool:
     """Return whether any leaf of these trees is a JAX tracer."""
     return any(isinstance(leaf, Tracer) for leaf in jax.tree_util.tree_leaves(trees))
+
+
+def enable_cache(directory: str | None = None) -> str:
+    """Cache compiled code on disk, so that a new process need not compile it again. Sets JAX's global flags.
+
+    Parameters
+    ----------
+    directory
+        The cache directory; by default ``~/.cache/covary``.
+    """
+    directory = directory or os.path.join(os.path.expanduser("~"), ".cache", "covary")
+    os.makedirs(directory, exist_ok=True)
+    jax.config.update("jax_compilation_cache_dir", directory)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    return directory

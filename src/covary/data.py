@@ -118,11 +118,8 @@ class Data:
         n = inputs.rows
         y = as_numbers("Data", "y", y)
         if y.shape[:1] != (n,) or y.ndim > 2:
-            raise fail(
-                "Data",
-                Option("y") + f" has shape {y.shape} but " + Option("X") + f" has {counted(n, 'row')}",
-                "give one entry (or one row) of y per row of X",
-            )
+            what = Option("y") + f" has shape {y.shape} but " + Option("X") + f" has {counted(n, 'row')}"
+            raise fail("Data", what, "give one entry (or one row) of y per row of X")
         y = y.astype(inputs.x.dtype)
         check_finite("Data", "y", y)
         if noise_variance is not None:

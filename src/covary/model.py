@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY
 from typing import Any
 
+import numpy as np
+
 from covary._checks import fail
 from covary._module import Module, child
 from covary.data import Inputs
@@ -89,6 +91,22 @@ class Model(Module):
     def mean(self) -> AbstractMean:
         """The prior's mean function."""
         return self.prior.mean
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the observations have Gaussian noise."""
+        return isinstance(self.likelihood, Gaussian)
+
+    @property
+    def gaussian(self) -> Gaussian:
+        """The likelihood of a model that is known to have Gaussian noise."""
+        assert isinstance(self.likelihood, Gaussian)
+        return self.likelihood
+
+    @property
+    def noise(self) -> float:
+        """The variance of Gaussian noise; the mean over rows if it varies."""
+        return float(np.mean(self.gaussian.variance))
 
 
 def shaped(

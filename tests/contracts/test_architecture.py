@@ -95,6 +95,34 @@ def test_no_file_is_too_long() -> None:
     assert not long
 
 
+def sizes() -> dict[str, tuple[int, int, int]]:
+    """Return the number of files, the lines, and the lines of the longest file, of each package and of all."""
+    lines: dict[str, list[int]] = {}
+    for path in SOURCE.rglob("*.py"):
+        parts, count = path.relative_to(SOURCE).parts, len(path.read_text().splitlines())
+        for name in (f"`{parts[0]}/`" if parts[1:] else "(single files)", "all"):
+            lines.setdefault(name, []).append(count)
+    return {name: (len(each), sum(each), max(each)) for name, each in lines.items()}
+
+
+def test_the_size_table_of_the_walk_agrees_with_the_code() -> None:
+    found, wrong = sizes(), []
+    walk = (ROOT / "docs" / "contributing" / "walk.md").read_text()
+    rows = re.findall(r"^\| (\S+/`|\(single files\)|all) \| (\d+) \| ([\d,]+) \| (\d+) \| [\d,–]+ \|$", walk, re.MULTILINE)
+    assert {name for name, *_ in rows} == set(found)
+    for name, *numbers in rows:
+        files, *lengths = (int(n.replace(",", "")) for n in numbers)
+        if files != found[name][0] or any(abs(a - b) > 0.05 * b for a, b in zip(lengths, found[name][1:], strict=True)):
+            wrong.append("| {} | {} | {:,} | {} |".format(name, *found[name]))
+    assert not wrong, "\n".join(["write:", *wrong])
+
+
+def test_user_interfaces_are_thin() -> None:
+    found = sizes()
+    assert found["`estimators/`"][1] <= 1500
+    assert found["`cli/`"][1] <= 3000
+
+
 def test_no_catch_all_modules() -> None:
     assert not [p for p in SOURCE.rglob("*.py") if p.stem in {"utils", "util", "misc", "common", "helpers", "contrib"}]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -54,6 +55,17 @@ def test_no_package_accesses_attributes_of_an_estimator() -> None:
     found = {path: attributes_accessed(path) for path, owner in owners.items() if owner not in OPEN}
     wrong = [text for texts in found.values() for text in texts]
     assert not wrong, "\n".join(wrong)
+
+
+def test_methods_of_gaussian_processes_take_the_arguments_of_the_base_class() -> None:
+    """The type checker does not compare functions that are bound as methods."""
+    family = fits.family("gaussian_process")
+    for name in [name for name in vars(fits.AbstractFamily) if name[0] != "_" and callable(getattr(family, name))]:
+        wanted = inspect.signature(getattr(fits.AbstractFamily(), name)).parameters
+        taken = inspect.signature(getattr(family, name)).parameters
+        both = [(p.name, p.kind, p.default) for p in wanted.values()], [(p.name, p.kind, p.default) for p in taken.values()]
+        assert both[0] == both[1][: len(both[0])], name
+        assert all(p.default is not p.empty for p in list(taken.values())[len(wanted) :]), name
 
 
 # a new family, from a single registration -------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from covary import GP, Data, Model, condition, learn, log_evidence, log_evidence_and_grad
 from covary._checks import CovaryError
 from covary.committee import BCM, GRBCM, RBCM, RULES, Committee, GPoE, PoE, combine, entropy_drop, joint_bcm
-from covary.committee.left_out import left_out
 from covary.committee.settings import posterior as posterior_of
 from covary.gram import LowRank
 from covary.inference import EP, Exact, Laplace
@@ -342,7 +341,7 @@ def test_how_far_the_diagonal_is_from_the_variances_input_by_input() -> None:
 @pytest.mark.parametrize("rule", ["poe", "gpoe", "bcm", "rbcm", "grbcm", "nearest"])
 def test_a_row_left_out_is_what_a_committee_without_it_says(rule: str) -> None:
     post, rows, shared = parted(rule, 4)
-    found, said = left_out(post)
+    found, said = post.left_out()
     assert sorted(found) == sorted(np.concatenate(rows))
     settled = post.experts.settled
     for i in found[::9]:
@@ -437,7 +436,7 @@ def test_several_latent_functions_that_do_not_mix_are_each_a_committee_of_its_ow
 @pytest.mark.parametrize("rule", ["rbcm", "bcm", "nearest"])
 def test_leave_one_out_of_all_rows_is_that_of_the_drawn_ones(rule: str) -> None:
     post = parted(rule, 4)[0]
-    whole, (rows, said) = post.leave_one_out(), left_out(post, most=20)
+    whole, (rows, said) = post.leave_one_out(), post.left_out(most=20)
     np.testing.assert_allclose(whole.mean[rows], said.mean, rtol=1e-12)
     np.testing.assert_allclose(whole.variance[rows], said.variance, rtol=1e-12)
     np.testing.assert_allclose(whole.y.variance, whole.variance + 0.02)

@@ -9,7 +9,6 @@ import pytest
 
 from covary import GP, Data, Model, condition, log_evidence, log_evidence_and_grad
 from covary.committee import RULES, Committee, GPoE, combine
-from covary.committee.left_out import left_out
 from covary.inference import Laplace
 from covary.kernels import Matern52
 from covary.likelihoods import Gaussian, HeteroscedasticGaussian, Softmax, StudentT
@@ -55,7 +54,7 @@ def test_rows_without_noise_are_said_back(rule: str) -> None:
     assert least(said) >= 0
     if rule in ("bcm", "rbcm", "grbcm", "nearest"):
         np.testing.assert_allclose(said.mean, Y, atol=1e-3)
-    assert np.isfinite(left_out(post)[1].mean).all()
+    assert np.isfinite(post.left_out()[1].mean).all()
 
 
 # experts less sure than what they started from -----------------------------------------------------------------------------
@@ -71,7 +70,7 @@ def test_outliers_under_laplace_leave_every_variance_positive(rule: str, height:
     found = post.predict(x).f
     assert least(found) > 0
     assert rule == "nearest" or found.variance.max() < 2.0  # no expert alone says more
-    said = left_out(post)[1]
+    said = post.left_out()[1]
     known = np.isfinite(said.mean)
     assert known.any()
     assert (said.variance[known] > 0).all()
@@ -151,7 +150,7 @@ def test_experts_of_one_row_each(rule: str) -> None:
 
 def test_one_robust_expert_leaves_a_row_out_by_its_rule() -> None:
     post = condition(MODEL, Data(X, Y), gram=Committee(1, rule="rbcm"))
-    rows, said = left_out(post)
+    rows, said = post.left_out()
     other = condition(MODEL, Data(np.delete(X, rows[5], 0), np.delete(Y, rows[5])), gram=Committee(1, rule="rbcm"))
     expected = other.predict(X[rows[5] : rows[5] + 1]).f
     np.testing.assert_allclose([said.mean[5], said.variance[5]], [expected.mean[0], expected.variance[0]], rtol=1e-7)

@@ -10,7 +10,6 @@ import pytest
 from covary import GP, Data, GPRegressor, Model, condition
 from covary._checks import CovaryError
 from covary.committee import RULES, Committee, Parquet, combine
-from covary.committee.left_out import left_out
 from covary.committee.partition import near, splitter
 from covary.data import Inputs
 from covary.inference import Laplace
@@ -118,7 +117,7 @@ def test_a_row_left_out_is_predicted_by_the_nearest_experts() -> None:
     whole = Committee(8, rule="rbcm", nearest=2)
     settled, _ = whole.prepare(MODEL, DATA)
     post = condition(MODEL, DATA, gram=whole)
-    rows, said = left_out(post, most=40)
+    rows, said = post.left_out(most=40)
     owners = post.experts.asked(DATA.X.take(rows)).near
     prior = Spread(np.zeros(1), np.full(1, 1.2))
     for i in (0, 7, 19, 39):

@@ -81,7 +81,7 @@ def test_columns_of_a_kernel_are_read_from_its_structure() -> None:
     assert columns_of(2.0 * (Matern52().on(3) * Periodic().on(1)), 5) == (1, 3)
     assert columns_of(Matern52().on(0) + Linear(), 3) == (0, 1, 2)
     assert columns_of(Matern52().on(1) ** 2, 3) == (1,)
-    assert coded_columns((1.0 + 2.0 * (Matern52().on(0) * Hamming().on(4, 2)), Linear()), range(5)) == {2, 4}
+    assert coded_columns((1.0 + 2.0 * (Matern52().on(0) * Hamming().on(4, 2)), Linear()), 5) == {2, 4}
 
 
 def test_categories_are_never_asked_about_between_two_codes() -> None:

@@ -20,7 +20,6 @@ from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
 from covary.committee import Committee, Parquet, settings, spool
 from covary.committee.experts import together
-from covary.committee.left_out import left_out
 from covary.committee.spool import spool_files
 from covary.families.gaussian_process import disk as tables
 from covary.files import BadFile
@@ -101,12 +100,12 @@ def test_rows_on_disk_are_left_out_like_rows_at_hand(kind: Any, rule: str, table
     target = "y" if kind is GPRegressor else "label"
     at_hand = kind(**{**on_disk.get_params(deep=False), "method": Committee(4, rule=rule, partition="kd_tree")})
     at_hand.fit(cells[["a", "b", "soil"]], cells[target])
-    (rows, said), (expected, other) = left_out(on_disk.posterior_), left_out(at_hand.posterior_)
+    (rows, said), (expected, other) = on_disk.posterior_.left_out(), at_hand.posterior_.left_out()
     np.testing.assert_array_equal(rows, expected)
     np.testing.assert_allclose(said.mean, other.mean, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(said.variance, other.variance, rtol=1e-6)
     on_disk.save(tmp_path / "m.covary")
-    again = left_out(covary.load(tmp_path / "m.covary").posterior_)[1]
+    again = covary.load(tmp_path / "m.covary").posterior_.left_out()[1]
     np.testing.assert_array_equal(again.mean, said.mean)
 
 
@@ -123,7 +122,7 @@ def test_a_report_from_disk_does_not_judge_rows_by_themselves(tmp_path: Path) ->
     assert seen is not None
     assert seen.kind == "leave-one-out"
     bound = model.posterior_.experts
-    rows, said = left_out(model.posterior_)
+    rows, said = model.posterior_.left_out()
     shared = np.isin(model.posterior_.data.X.x[:, 0], bound.shared.X.x[:, 0])
     assert 0 < shared.sum() < 200
     np.testing.assert_array_equal(rows, np.flatnonzero(~shared))  # what all share cannot be left out

@@ -12,7 +12,7 @@ import numpy as np
 from covary._checks import CovaryError
 from covary._families import declared, options_of
 from covary._version import versions
-from covary._words import counted
+from covary._words import counted, some
 from covary.cli.config import begin_config, end_config
 from covary.cli.doors import NUMERICAL, BadUsage, Run
 from covary.cli.options import FitSettings
@@ -29,7 +29,7 @@ from covary.cli.output import (
 from covary.cli.progress import Bar, bar, learning
 from covary.cli.rendering import ended, located, rendered
 from covary.cli.report import check_page, write_page
-from covary.cli.shown import Told, few
+from covary.cli.shown import Told
 from covary.cli.workers import cluster, enable_cache, workers
 from covary.fits import AnyFit, Json, Outcome, Request, Task, family
 from covary.fits.answers import Question, predicted
@@ -75,7 +75,7 @@ def run_fit(run: Run, s: FitSettings) -> None:
         ("data", f"{task.table.name}: {_words(task, done)}"),
         *([("to predict", open_words(task, done, s.predictions, opened))] if done.open or s.predictions else []),
         ("target", f"{targets} — {words}" if words else targets),
-        ("inputs", few(task.roles.inputs)),
+        ("inputs", some(task.roles.inputs, 12)),
         *(("note", text) for text in changed),
     ]
     told.show(extra)

@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 from covary._version import versions
-from covary._words import size
+from covary._words import size, some
 from covary.cli.options import DEFAULT
 from covary.cli.output import console, load_model, write_json
 from covary.cli.progress import bar
-from covary.cli.shown import Told, facts_table, few, simple_table
+from covary.cli.shown import Told, facts_table, simple_table
 from covary.cli.workers import enable_cache
 from covary.files import is_model
 from covary.fits import AnyFit, Json, family_of
@@ -49,7 +49,7 @@ def _model(path: str, error_bars: bool | None, as_json: bool, quiet: bool) -> No
         write_json({**page, "made": made})
         return
     target = f"{', '.join(fit.target)} — {target_words(fit)}"
-    told.show([("file", f"{path}, {size(length)}"), ("target", target), ("inputs", few(inputs))])
+    told.show([("file", f"{path}, {size(length)}"), ("target", target), ("inputs", some(inputs, 12))])
     console().print("\nhow it was made", style="bold")
     console().print(facts_table(_how(made)))
 

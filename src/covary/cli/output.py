@@ -16,9 +16,8 @@ from covary._checks import CovaryError
 from covary._write import Place, Unfit, make_folder, where, whole_file
 from covary.cli.doors import BadModel, BadUsage, failed
 from covary.fits import AnyFit, Fitted, Json, of
-from covary.tables.files import FORMATS, table_suffix
+from covary.tables.files import FORMATS, table_bytes, table_suffix
 from covary.tables.table import Frame
-from covary.tables.writing import table_bytes
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from covary._words import counted
+from covary._words import counted, some
 from covary.cli.doors import BadUsage, Run
 from covary.cli.options import PredictSettings
 from covary.cli.output import check_table_place, console, load_model, write_json, write_table
 from covary.cli.progress import bar
 from covary.cli.rendering import rendered
-from covary.cli.shown import few
 from covary.cli.workers import cluster, enable_cache, workers
 from covary.fits import Json, family_of
 from covary.fits.answers import FLAG, Predicted, Question, can_flag, levels, size_name
@@ -61,7 +60,7 @@ def run_predict(run: Run, s: PredictSettings) -> None:
         else:
             found, rows, dropped = predict_stream(q, source, table, path, kept, progress)
         unused = _unused(table, made, {*q.reads, *kept})
-        more = [f"ignored columns, which are not inputs of the model: {few(list(map(shown, unused)), 8)}"] if unused else []
+        more = [f"ignored columns, which are not inputs of the model: {some(list(map(shown, unused)), 8)}"] if unused else []
         found.notes = [*notes, *found.notes, *more]
     if path != "-":
         run.written.append(path)
@@ -92,7 +91,7 @@ def _check_columns(table: Table, inputs: list[str], model: str) -> None:
         known(lacking[0], table)  # raises an error that suggests the nearest name
     if lacking:
         count = f"{len(lacking)} of the {counted(len(inputs), 'input column')} of {model!r}"
-        raise bad(f"{table.name!r} does not have {count}: {few(list(map(shown, lacking)), 8)}", "add them")
+        raise bad(f"{table.name!r} does not have {count}: {some(list(map(shown, lacking)), 8)}", "add them")
 
 
 def _check_clash(kept: Sequence[str], titles: Sequence[str]) -> None:

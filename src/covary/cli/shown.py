@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from covary._words import clock, counted, some
+from covary._words import clock, counted
 from covary.cli.output import console
 from covary.cli.progress import Bar
 from covary.cli.rendering import rendered
@@ -112,11 +112,6 @@ def relevance(fit: AnyFit) -> tuple[dict[str, float], str]:
     if found is None:
         return {}, ""
     return {keys.get(name, name): share for name, share in zip(found.names, found.values.tolist(), strict=True)}, ""
-
-
-def few(names: Sequence[str], most: int = 12) -> str:
-    """Return the first names of a list and the number of the others."""
-    return some(names, most)
 
 
 # tables -----------------------------------------------------------------------------------------------------------

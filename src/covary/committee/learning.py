@@ -93,11 +93,8 @@ def _shared(coarse: Learned, held: Groups, recipe: Recipe, committee: Committee,
         found = refine([Peak(end, H)], route)
         theta, value, status = found.x, -found.value, found.status
         if not np.isfinite(found.value):
-            raise CovaryError(
-                "learn",
-                "the evidence of some experts cannot be computed at the hyperparameters of the sample",
-                "raise the noise, or use fewer and larger experts",
-            )
+            what = "the evidence of some experts cannot be computed at the hyperparameters of the sample"
+            raise CovaryError("learn", what, "raise the noise, or use fewer and larger experts")
     return replace(
         coarse,
         model=packing.unpack(theta),

@@ -17,42 +17,17 @@ from covary.committee.experts import Experts
 from covary.committee.rules import AbstractRule, Sums
 from covary.data import Data
 from covary.posterior import Combination
-from covary.posterior.combination import LEFT_OUT
 from covary.prediction import Spread
 
 if TYPE_CHECKING:
     from covary.committee.members import Members
 
 
-def left_out(posterior: Combination[Members], *, most: int = LEFT_OUT, key: int = 0) -> tuple[np.ndarray, Spread]:
-    """Return rows drawn at random and the leave-one-out predictions of the latent function there.
-
-    Predictions are NaN where Laplace's method fails.
-
-    Parameters
-    ----------
-    posterior
-        Posterior of a committee with one latent function.
-    most
-        Maximum number of rows.
-    key
-        Random seed.
-
-    Examples
-    --------
-    >>> from covary import GP, Data, Model, condition
-    >>> from covary.committee import Committee
-    >>> x = np.linspace(0.0, 6.0, 60)[:, None]
-    >>> post = condition(Model(GP("Matern52()")), Data(x, np.sin(x[:, 0])), gram=Committee(3, rule="bcm"))
-    >>> rows, said = left_out(post)
-    >>> len(rows), bool((said.variance > post.predict(x).f.variance).all())
-    (60, True)
-    """
-    return posterior.left_out(most=most, key=key)
+left_out = Combination.left_out
 
 
 def leave_one_out(members: Members, data: Data, most: int, key: int) -> tuple[np.ndarray, Spread]:
-    """Compute the leave-one-out predictions of :func:`left_out` from the experts and their rows, or a sample of them."""
+    """Compute the predictions of :meth:`Combination.left_out` from the experts and their rows, or a sample of them."""
     whose = None if members.on_disk else _whose(members, data.rows)
     if whose is not None:
         own = whose[0] >= 0

@@ -229,9 +229,8 @@ class Members:
             name = type(self.rule).__name__
             what = "experts with independent hyperparameters have no common prior"
             what = what if simple else f"under {name} several inputs have no joint covariance"
-            raise fail(
-                "Committee", what, "use " + Option("rule", "'bcm'") + " with shared hyperparameters, or predict variances only"
-            )
+            do = "use " + Option("rule", "'bcm'") + " with shared hyperparameters, or predict variances only"
+            raise fail("Committee", what, do)
 
     def joint(self, X: Inputs) -> np.ndarray:
         """Return the joint covariance at new inputs, for rules that define one (R&W, eq. 8.30).

@@ -303,12 +303,8 @@ def combine(rule: AbstractRule | str, said: list[Spread], start: Spread | list[S
         raise fail("combine", "said is empty", "give the predictions of at least one expert")
     starts = start if isinstance(start, list) else [start] * len(said)
     if len(starts) != len(said):
-        raise fail(
-            "combine",
-            f"start has {counted(len(starts), 'entry', 'entries')} for {counted(len(said), 'expert')}",
-            "give one for all experts, or one per expert",
-            argument="start",
-        )
+        what = f"start has {counted(len(starts), 'entry', 'entries')} for {counted(len(said), 'expert')}"
+        raise fail("combine", what, "give one for all experts, or one per expert", argument="start")
     sums = rule.opinion(said[0], starts[0], True)
     for k in range(1, len(said)):
         sums = sums + rule.opinion(said[k], starts[k])

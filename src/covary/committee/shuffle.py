@@ -80,9 +80,8 @@ class Reading:
             raise fail("fit", what, "correct or drop such rows")
         x = np.asarray(self.encode(frame[list(self.inputs)]), np.float64)
         if x.ndim != 2 or len(x) != len(frame):
-            raise fail(
-                "spread", f"encode gave shape {x.shape} for {counted(len(frame), 'row')}", "return one row of numbers for each"
-            )
+            what = f"encode gave shape {x.shape} for {counted(len(frame), 'row')}"
+            raise fail("spread", what, "return one row of numbers for each")
         bad = ~np.isfinite(x).all(1)
         if bad.any():
             what = f"{counted(int(bad.sum()), 'row')} of {chunk} {'is' if bad.sum() == 1 else 'are'} not finite once encoded"
@@ -138,9 +137,8 @@ class Spool:
 
     def _strange(self, number: int) -> CovaryError:
         file = spool.place(self.folder, number, self.mark)
-        return fail(
-            "fit", f"{str(file)!r} does not contain the rows of its experts", "restore the original files, or fit again"
-        )
+        what = f"{str(file)!r} does not contain the rows of its experts"
+        return fail("fit", what, "restore the original files, or fit again")
 
 
 @dataclass(frozen=True)

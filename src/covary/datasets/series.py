@@ -49,12 +49,8 @@ def make_autoregression(
     a = np.atleast_1d(np.asarray(coefficients, np.float64))
     roots = np.abs(np.linalg.eigvals(np.vstack([a, np.eye(len(a))[:-1]])))
     if roots.max() >= 1:
-        raise fail(
-            "datasets.make_autoregression",
-            f"coefficients are {a.tolist()}",
-            "give coefficients of a stationary series",
-            argument="coefficients",
-        )
+        what = f"coefficients are {a.tolist()}"
+        raise fail("datasets.make_autoregression", what, "give coefficients of a stationary series", argument="coefficients")
     burn = int(np.ceil(40 / -np.log(max(roots.max(), 1e-9)))) + len(a)  # the influence of the start is below 1e-17
     z, y = rng.standard_normal(n + burn), np.zeros(n + burn)
     for t in range(len(a), n + burn):

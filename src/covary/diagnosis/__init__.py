@@ -2,6 +2,5 @@
 
 from covary.diagnosis.diagnose import diagnose as diagnose
 from covary.diagnosis.diagnose import quick_warnings as quick_warnings
-from covary.fits.checks import Check as Check
 from covary.fits.checks import Diagnosis as Diagnosis
 from covary.fits.training import Judged as Judged

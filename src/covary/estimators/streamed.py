@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from covary._checks import fail
 from covary._errors import Option
 from covary.estimators.inputs import read_new
-from covary.families.gaussian_process.predict import gaussian, moments, probabilities, worked_on
+from covary.families.gaussian_process.predict import moments, probabilities, worked_on
 from covary.families.gaussian_process.processes import Processes
 from covary.families.gaussian_process.settings import Executor
 from covary.fits import Fit
@@ -83,7 +83,7 @@ def _answer(fit: Fit[Processes], x: np.ndarray, level: float, size: PerRow = Non
     if fit.classes is not None:
         p = probabilities(fit, x)
         return [fit.classes.values[p.argmax(1)], *p.T]
-    if gaussian(process) and process.posterior.scale is None:
+    if process.model.is_gaussian and process.posterior.scale is None:
         mean, std = (np.reshape(a, (len(x), -1)) for a in moments(fit, process, x, size=size))
         half = float(ndtri(0.5 + level / 2)) * std
         return [a[:, j] for j in range(mean.shape[1]) for a in (mean, std, mean - half, mean + half)]

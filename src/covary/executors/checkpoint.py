@@ -20,6 +20,7 @@ from typing import Protocol, Union
 import numpy as np
 
 from covary._checks import fail
+from covary._families import Json
 from covary._read import open_plain
 from covary._write import Unfit, where, whole_file
 
@@ -48,7 +49,6 @@ Result = Union[  # noqa: UP007  (the type is recursive)
     list["Result"],
     Mapping["Result", "Result"],
 ]
-Json = None | bool | int | float | str | dict[str, "Json"] | Sequence["Json"]
 
 
 class Store(Protocol):

@@ -36,7 +36,7 @@ Common = TypeVarTuple("Common")
 
 
 class Executor(Protocol):
-    """The interface of executors; :class:`Serial` and :class:`Dask` implement it."""
+    """The interface of executors, and the base class of :class:`Serial` and :class:`Dask`."""
 
     @property
     def workers(self) -> int:
@@ -44,8 +44,8 @@ class Executor(Protocol):
         ...
 
     def hold(self, load: Callable[[I], T], items: Sequence[I]) -> list[Held[I, T]]:
-        """Return one handle per item; ``load(item)`` is evaluated on first use, and kept."""
-        ...
+        """Return one handle per item; ``load(item)`` is evaluated on first use, where the work is done, and kept there."""
+        return [Held(load, item) for item in items]
 
     def map(
         self,
@@ -60,8 +60,10 @@ class Executor(Protocol):
         ...
 
     def release(self, handles: Handles[I, T]) -> None:
-        """Release the data of these handles."""
-        ...
+        """Release the data of these handles, wherever they are."""
+        for handle in handles:
+            if isinstance(handle, Held):
+                handle.forget()
 
     def close(self) -> None:
         """Stop everything that was started."""
@@ -77,7 +79,7 @@ class Settings(NamedTuple):
     security: Security | None = None
 
 
-class Serial:
+class Serial(Executor):
     """Sequential execution in this process.
 
     Suitable for small problems and for debugging. It is also the reference for other executors, which give bit-identical
@@ -91,12 +93,12 @@ class Serial:
     [1, 3]
     """
 
-    workers = 1
     dashboard = None
 
-    def hold(self, load: Callable[[I], T], items: Sequence[I]) -> list[Held[I, T]]:
-        """Return one handle per item; ``load(item)`` is evaluated on first use, and kept."""
-        return [Held(load, item) for item in items]
+    @property
+    def workers(self) -> int:
+        """One."""
+        return 1
 
     def map(
         self,
@@ -132,12 +134,6 @@ class Serial:
                 break
         return pieces.results
 
-    def release(self, handles: Handles[I, T]) -> None:
-        """Release the data of these handles."""
-        for handle in handles:
-            if isinstance(handle, Held):
-                handle.forget()
-
     def close(self) -> None:
         """Do nothing."""
 
@@ -151,7 +147,7 @@ class Serial:
         return "Serial()"
 
 
-class Dask:
+class Dask(Executor):
     """Parallel execution on all cores of this machine, or on a Dask cluster.
 
     Nothing is started before the first use. If a worker dies, its data are loaded and its work is repeated elsewhere. A piece
@@ -189,15 +185,11 @@ class Dask:
         security: Security | None = None,
     ) -> None:
         if address is None and security is not None:
-            raise fail(
-                "Dask", "security was given without an address", "leave it out: workers on this machine use their own keys"
-            )
+            what = "security was given without an address"
+            raise fail("Dask", what, "leave it out: workers on this machine use their own keys")
         if address is not None and (workers is not None or memory is not None):
-            raise fail(
-                "Dask",
-                "an address was given with workers or memory",
-                "leave them out: they are set where the workers are started",
-            )
+            what = "an address was given with workers or memory"
+            raise fail("Dask", what, "leave them out: they are set where the workers are started")
         if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
             raise fail("Dask", Option("workers") + f" is {workers!r}", "give a whole number, one or more")
         if not isinstance(timeout, Real) or not timeout > 0:
@@ -263,10 +255,6 @@ class Dask:
         asked.release()
 
     # work -----------------------------------------------------------------------------------------------------------
-    def hold(self, load: Callable[[I], T], items: Sequence[I]) -> list[Held[I, T]]:
-        """Return one handle per item; ``load(item)`` is evaluated on a worker on first use, and its result stays there."""
-        return [Held(load, item) for item in items]
-
     def map(
         self,
         function: Callable[[T, *Common], R],
@@ -285,12 +273,6 @@ class Dask:
             finally:
                 run.cancel()
         return pieces.results
-
-    def release(self, handles: Handles[I, T]) -> None:
-        """Release the data of these handles, wherever they are."""
-        for handle in handles:
-            if isinstance(handle, Held):
-                handle.forget()
 
     def close(self) -> None:
         """Disconnect, and stop the workers that were started here. The executor restarts on its next use."""
@@ -395,11 +377,8 @@ def as_executor(value: Executor | str | None) -> Executor:
         return _shared.setdefault(value, Dask() if value == "dask" else Dask(value))
     if not isinstance(value, str) and all(callable(getattr(value, name, None)) for name in ("hold", "map", "release", "close")):
         return value
-    raise fail(
-        "executor",
-        f"{value!r} is not an executor",
-        "give None, 'dask', a scheduler's address such as 'tcp://host:8786', or an executor",
-    )
+    what = f"{value!r} is not an executor"
+    raise fail("executor", what, "give None, 'dask', a scheduler's address such as 'tcp://host:8786', or an executor")
 
 
 explained(Dask, "Dask")

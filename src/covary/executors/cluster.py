@@ -311,9 +311,8 @@ def connect(address: str, timeout: float, security: Security | None = None) -> l
         why = " ".join(str(error).split())[:160] or type(error).__name__
         what = f"no scheduler answers at {address} within {timeout:.0f} s ({why})"
         keys = ", the keys" if address.startswith("tls://") else ""
-        raise fail(
-            "Dask", what, f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
-        ) from None
+        do = f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
+        raise fail("Dask", what, do) from None
 
 
 def _check_answer(address: str, timeout: float, security: Security | None) -> None:

@@ -86,25 +86,39 @@ def _(k: ks.Columns, x: str, z: str, d: int) -> str:
 
 
 # functions of distance ------------------------------------------------------------------------------------------------
-Scaled = ks.SquaredExponential | ks.Matern12 | ks.Matern32 | ks.Matern52 | ks.Linear | ks.Hamming
-NAMES = {
-    ks.SquaredExponential: "squared_exponential",
-    ks.Matern12: "matern12",
-    ks.Matern32: "matern32",
-    ks.Matern52: "matern52",
-    ks.Linear: "linear",
-    ks.Hamming: "hamming",
+PLAIN: dict[type[AbstractKernel], tuple[str, ...]] = {  # the formula, and the fields that it takes after the points
+    ks.SquaredExponential: ("squared_exponential", "lengthscale"),
+    ks.Matern12: ("matern12", "lengthscale"),
+    ks.Matern32: ("matern32", "lengthscale"),
+    ks.Matern52: ("matern52", "lengthscale"),
+    ks.RationalQuadratic: ("rational_quadratic", "lengthscale", "alpha"),
+    ks.GammaExponential: ("gamma_exponential", "lengthscale", "gamma"),
+    ks.SquaredExponentialMixture: ("squared_exponential_mixture", "lengthscales", "weights"),
+    ks.ModulatedSquaredExponential: ("modulated_squared_exponential", "width", "spread"),
+    ks.Periodic: ("periodic", "lengthscale", "period"),
+    ks.Cosine: ("cosine", "period"),
+    ks.Constant: ("constant",),
+    ks.Linear: ("linear", "lengthscale"),
+    ks.NeuralNetwork: ("neural_network", "lengthscale", "bias"),
+    ks.Wiener: ("wiener",),
+    ks.IntegratedWiener: ("integrated_wiener",),
+    ks.BrownianBridge: ("brownian_bridge",),
+    ks.FractionalBrownian: ("fractional_brownian", "hurst"),
+    ks.Hamming: ("hamming", "lengthscale"),
+    ks.Categories: ("categories", "factor"),
+    ks.SinePower: ("sine_power", "hurst"),
+    ks.GaussianBasis: ("gaussian_basis", "centres", "width", "weight"),
 }
 
 
-@source.register(ks.SquaredExponential)
-@source.register(ks.Matern12)
-@source.register(ks.Matern32)
-@source.register(ks.Matern52)
-@source.register(ks.Linear)
-@source.register(ks.Hamming)
-def _(k: Scaled, x: str, z: str, d: int) -> str:
-    return call(NAMES[type(k)], x, z, text(k.lengthscale))
+def plain(k: AbstractKernel, x: str, z: str, d: int) -> str:
+    """Return the expression for a kernel of the table, or of a class derived from one of them."""
+    name, *fields = next(PLAIN[kind] for kind in type(k).__mro__ if kind in PLAIN)
+    return call(name, x, z, *(text(getattr(k, field)) for field in fields))
+
+
+for kind in PLAIN:
+    source.register(kind, plain)
 
 
 class InNumPy(ast.NodeTransformer):
@@ -179,21 +193,6 @@ def matern_numbers(nu: float) -> tuple[str, np.ndarray]:
 
 
 @source.register
-def _(k: ks.RationalQuadratic, x: str, z: str, d: int) -> str:
-    return call("rational_quadratic", x, z, text(k.lengthscale), text(k.alpha))
-
-
-@source.register
-def _(k: ks.GammaExponential, x: str, z: str, d: int) -> str:
-    return call("gamma_exponential", x, z, text(k.lengthscale), text(k.gamma))
-
-
-@source.register
-def _(k: ks.SquaredExponentialMixture, x: str, z: str, d: int) -> str:
-    return call("squared_exponential_mixture", x, z, text(k.lengthscales), text(k.weights))
-
-
-@source.register
 def _(k: ks.PiecewisePolynomial, x: str, z: str, d: int) -> str:
     power, coefficients = k._shape(d)
     return call("piecewise_polynomial", x, z, power, text(coefficients), text(k.lengthscale))
@@ -206,16 +205,6 @@ def _(k: ks.Bessel, x: str, z: str, d: int) -> str:
 
 
 # waves ------------------------------------------------------------------------------------------------------------------
-@source.register
-def _(k: ks.Periodic, x: str, z: str, d: int) -> str:
-    return call("periodic", x, z, text(k.lengthscale), text(k.period))
-
-
-@source.register
-def _(k: ks.Cosine, x: str, z: str, d: int) -> str:
-    return call("cosine", x, z, text(k.period))
-
-
 @source.register
 def _(k: ks.SpectralMixture, x: str, z: str, d: int) -> str:
     means, scales = (np.reshape(np.asarray(v), (-1, d)) for v in (k.means, k.scales))
@@ -236,18 +225,8 @@ def _(k: ks.Periodised, x: str, z: str, d: int) -> str:
 
 # products, networks, processes, categories, the sphere --------------------------------------------------------------------
 @source.register
-def _(k: ks.Constant, x: str, z: str, d: int) -> str:
-    return call("constant", x, z)
-
-
-@source.register
 def _(k: ks.Polynomial, x: str, z: str, d: int) -> str:
     return call("polynomial", x, z, int(k.degree), text(k.bias), text(k.lengthscale))
-
-
-@source.register
-def _(k: ks.NeuralNetwork, x: str, z: str, d: int) -> str:
-    return call("neural_network", x, z, text(k.lengthscale), text(k.bias))
 
 
 @source.register
@@ -261,37 +240,14 @@ def _(k: ks.ArcCosine, x: str, z: str, d: int) -> str:
     return call("arc_cosine", x, z, k.order, text(k.lengthscale), text(k.bias))
 
 
-@source.register(ks.Wiener)
-@source.register(ks.IntegratedWiener)
-@source.register(ks.BrownianBridge)
-def _(k: ks.Wiener | ks.IntegratedWiener | ks.BrownianBridge, x: str, z: str, d: int) -> str:
-    names = {ks.Wiener: "wiener", ks.IntegratedWiener: "integrated_wiener", ks.BrownianBridge: "brownian_bridge"}
-    return call(names[type(k)], x, z)
-
-
-@source.register
-def _(k: ks.FractionalBrownian, x: str, z: str, d: int) -> str:
-    return call("fractional_brownian", x, z, text(k.hurst))
-
-
 @source.register
 def _(k: ks.Exchangeable, x: str, z: str, d: int) -> str:
     return call("exchangeable", x, z, text(k.correlation), k.levels)
 
 
 @source.register
-def _(k: ks.Categories, x: str, z: str, d: int) -> str:
-    return call("categories", x, z, text(k.factor))
-
-
-@source.register
 def _(k: ks.GreatCircle, x: str, z: str, d: int) -> str:
     return call("great_circle", x, z, text(k.lengthscale), repr(k.family))
-
-
-@source.register
-def _(k: ks.SinePower, x: str, z: str, d: int) -> str:
-    return call("sine_power", x, z, text(k.hurst))
 
 
 @source.register
@@ -324,16 +280,6 @@ def _(k: ks.Invariant, x: str, z: str, d: int) -> str:
     if k.form != "orbit":
         raise fail(WHO, f"the kernel Invariant has form={k.form!r}", "use form='orbit', or " + SAVE)
     return call("invariant", x, z, inner(k.kernel, d), text(k.group), k._one_sided)
-
-
-@source.register
-def _(k: ks.GaussianBasis, x: str, z: str, d: int) -> str:
-    return call("gaussian_basis", x, z, text(k.centres), text(k.width), text(k.weight))
-
-
-@source.register
-def _(k: ks.ModulatedSquaredExponential, x: str, z: str, d: int) -> str:
-    return call("modulated_squared_exponential", x, z, text(k.width), text(k.spread))
 
 
 def field(value: Module | Callable[..., ArrayLike] | None, x: str) -> str:

@@ -29,7 +29,7 @@ Answer: TypeAlias = "tuple[list[str], list[np.ndarray]]"  # titles and columns
 Table: TypeAlias = Any  # an array, a table with column names (pandas, polars), or a dict of columns
 Entries: TypeAlias = Any  # a column of such a table
 Entry: TypeAlias = Any  # one of its entries
-Described: TypeAlias = Any  # a column of the fit: see covary.families.gaussian_process.export_parts
+Described: TypeAlias = Any  # a column of the fit: see covary.families.gaussian_process.export
 
 COLUMNS: list[Described] = []  # name (or None), kind, and the data needed to convert each to numbers
 GAPS: tuple[str, ...] = ()  # texts of a CSV file that mark a missing value

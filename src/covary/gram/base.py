@@ -59,6 +59,7 @@ F = TypeVar("F", bound="AbstractFactor")  # the factor type of a gram
 COARSEST = 400  # rows below which there is no coarser level
 ITERATED = 250  # the same if every evaluation iterates: several factorisations each, so fixed costs matter less
 DENSE_ROWS = 2000  # the finest dense level below an approximate one
+DENSE = Option("gram", "Dense()")  # advice for what another gram cannot do
 
 
 @dataclass
@@ -196,11 +197,8 @@ class AbstractFactor:
         even = A / np.where(size > 0, size, 1.0)[:, None] / np.where(size > 0, size, 1.0)[None, :]
         flat = np.linalg.svd(even, compute_uv=False)[-1] < np.finfo(A.dtype).eps * len(A)
         if flat or H.coordinates.dependent:
-            raise NotPositiveDefinite(
-                "gram",
-                "basis functions with vague weights are linearly dependent on these rows",
-                "drop some, or give their weights a covariance",
-            )
+            what = "basis functions with vague weights are linearly dependent on these rows"
+            raise NotPositiveDefinite("gram", what, "drop some, or give their weights a covariance")
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """Return R B = (K + W⁻¹)⁻¹ B, with the basis projected out."""
@@ -322,15 +320,13 @@ class AbstractFactor:
 
     def sandwich_diagonal(self, v: np.ndarray) -> np.ndarray:
         """Return the diagonal of P diag(v) Pᵀ."""
-        raise fail(
-            f"gram.{type(self).__name__}", "it has no gradient of the marginal variance", "use " + Option("gram", "Dense()")
-        )
+        what = "it has no gradient of the marginal variance"
+        raise fail(f"gram.{type(self).__name__}", what, "use " + DENSE)
 
     def squared_sigma(self, v: np.ndarray) -> np.ndarray:
         """Return (Σ∘Σ) v."""
-        raise fail(
-            f"gram.{type(self).__name__}", "it has no gradient of the marginal variance", "use " + Option("gram", "Dense()")
-        )
+        what = "it has no gradient of the marginal variance"
+        raise fail(f"gram.{type(self).__name__}", what, "use " + DENSE)
 
 
 class Sited(Protocol):

@@ -106,9 +106,8 @@ class DiagonalFactor(AbstractFactor):
         self.root = xp.sqrt(xp.maximum(sites.precision, 0))
         L = lane.cholesky(self._B())
         if L is None:
-            raise NotPositiveDefinite(
-                "gram.Dense", "I + W½ K W½ has no Cholesky factor", "the kernel is not positive definite here"
-            )
+            what = "I + W½ K W½ has no Cholesky factor"
+            raise NotPositiveDefinite("gram.Dense", what, "the kernel is not positive definite here")
         self.L = L
         self._inverse: np.ndarray | None = None
         self._inner: np.ndarray | None = None
@@ -217,11 +216,8 @@ class SignedFactor(AbstractFactor):
         left = K[np.ix_(rows, rows)] - Lapack.times_transposed(half)
         L = Lapack.cholesky(np.asfortranarray(np.eye(len(rows)) - m[:, None] * left * m[None, :]))
         if L is None:
-            raise NotPositiveDefinite(
-                "gram.Dense",
-                "K⁻¹ + W is not positive definite at these sites",
-                "the point is not a maximum, take a shorter step",
-            )
+            what = "K⁻¹ + W is not positive definite at these sites"
+            raise NotPositiveDefinite("gram.Dense", what, "the point is not a maximum, take a shorter step")
         self.L = L
         A = -self.first.root[:, None] * Lapack.half_solve(self.first.L, half, transposed=True)
         A[rows, np.arange(len(rows))] += 1
@@ -322,9 +318,8 @@ class DenseBound(AbstractBound["DenseFactor"]):
             if np.any(np.asarray(sites.precision) < 0):
                 return SignedFactor(self.matrix(), sites, self.basis)
             return DiagonalFactor(self.matrix(), sites, self.basis)
-        raise fail(
-            "gram.Dense", f"sites of kind {type(sites).__name__} are not known", "use Noise, Diagonal, Blocks or Softmax"
-        )
+        what = f"sites of kind {type(sites).__name__} are not known"
+        raise fail("gram.Dense", what, "use Noise, Diagonal, Blocks or Softmax")
 
     def _buffer(self) -> np.ndarray | None:
         """Return the n × n buffer of the caller's workspace, or None."""

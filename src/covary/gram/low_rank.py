@@ -42,6 +42,7 @@ from covary._warn import warn
 from covary._words import counted
 from covary.data import Data, Inputs, as_inputs
 from covary.gram.base import (
+    DENSE,
     DENSE_ROWS,
     AbstractBound,
     AbstractFactor,
@@ -84,11 +85,8 @@ class LowRankFactor(AbstractFactor):
         natural = isinstance(sites, Diagonal)
         spread = np.asarray(sites.precision if isinstance(sites, Diagonal) else sites.variance)
         if natural and np.any(spread < 0):
-            raise fail(
-                "gram.LowRank",
-                "site precisions are negative",
-                "use " + Option("gram", "Dense()") + ", or a log-concave likelihood",
-            )
+            what = "site precisions are negative"
+            raise fail("gram.LowRank", what, "use " + DENSE + ", or a log-concave likelihood")
         M = np.zeros((bound.rank,) * 2, spread.dtype, order="F")
         self.w, self.D, self.light = np.empty_like(spread), np.empty_like(spread), np.ones_like(spread)
 
@@ -109,9 +107,8 @@ class LowRankFactor(AbstractFactor):
         M.flat[:: len(M) + 1] += 1
         L = Lapack.cholesky(M)
         if L is None:
-            raise NotPositiveDefinite(
-                "gram.LowRank", "I + Φ W Φᵀ has no Cholesky factor", "the kernel or the sites are not finite"
-            )
+            what = "I + Φ W Φᵀ has no Cholesky factor"
+            raise NotPositiveDefinite("gram.LowRank", what, "the kernel or the sites are not finite")
         self.L = L
         self._inner: np.ndarray | None = None
         self._spanned: np.ndarray | None = None
@@ -162,11 +159,8 @@ class LowRankBound(AbstractBound[LowRankFactor]):
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         self.Z = as_inputs(np.asarray(gram.inducing, X.x.dtype), "gram.LowRank", "inducing")
         if self.Z.columns != X.columns:
-            raise fail(
-                "gram.LowRank",
-                f"the inducing inputs have {counted(self.Z.columns, 'column')} and " + Option("X") + f" has {X.columns}",
-                "match them",
-            )
+            what = f"the inducing inputs have {counted(self.Z.columns, 'column')} and " + Option("X") + f" has {X.columns}"
+            raise fail("gram.LowRank", what, "match them")
         self.kernel, self.rank = kernels[0], self.Z.rows
         item = X.x.dtype.itemsize
         check_memory("gram.LowRank", 4 * item * self.rank**2 + 2 * BLOCK_BYTES, "use fewer inducing inputs")
@@ -252,17 +246,11 @@ class LowRankBound(AbstractBound[LowRankFactor]):
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> LowRankFactor:
         if not isinstance(sites, Noise | Diagonal) or len(self.kernels) != 1:
             what = "several kernels" if len(self.kernels) != 1 else f"sites of kind {type(sites).__name__}"
-            raise fail(
-                "gram.LowRank",
-                f"{what} are not supported",
-                "use " + Option("gram", "Dense()") + ", or " + Option("inference", "SVGP()"),
-            )
+            what = f"{what} are not supported"
+            raise fail("gram.LowRank", what, "use " + DENSE + ", or " + Option("inference", "SVGP()"))
         if self.gram.corrected and not isinstance(sites, Noise):
-            raise fail(
-                "gram.LowRank",
-                f"rule {self.gram.rule!r} requires a Gaussian likelihood",
-                "use " + Option("rule", "'fitc'") + ", or " + Option("inference", "SVGP()"),
-            )
+            what = f"rule {self.gram.rule!r} requires a Gaussian likelihood"
+            raise fail("gram.LowRank", what, "use " + Option("rule", "'fitc'") + ", or " + Option("inference", "SVGP()"))
         return LowRankFactor(self, sites)
 
     def correction(self, sites: AbstractSites) -> float:
@@ -365,9 +353,8 @@ class LowRankBound(AbstractBound[LowRankFactor]):
         if self.gram.rule not in ("sor", "sor+", "nystrom"):
             out += tiles.mirror(tiles.gram_lower(self.kernel, X)) - phi.T @ phi
         elif self.gram.rule != "sor":
-            raise fail(
-                "gram.LowRank", f"rule {self.gram.rule!r} has no joint covariance", "use " + Option("rule", "'dtc'", "'fitc'")
-            )
+            what = f"rule {self.gram.rule!r} has no joint covariance"
+            raise fail("gram.LowRank", what, "use " + Option("rule", "'dtc'", "'fitc'"))
         return (out + out.T) / 2
 
     def cross_solve(self, X: Inputs, B: np.ndarray) -> np.ndarray:
@@ -421,9 +408,8 @@ def cholesky_at(kernel: AbstractKernel, Z: Inputs, jitter: float) -> tuple[np.nd
             return np.asfortranarray(np.tril(L)), jitter
         jitter = max(10 * jitter, 1e-12)
         if jitter > MAX_JITTER:
-            raise NotPositiveDefinite(
-                "gram.LowRank", "K(Z, Z) is not positive definite", "spread the inducing inputs wider, or use fewer of them"
-            )
+            what = "K(Z, Z) is not positive definite"
+            raise NotPositiveDefinite("gram.LowRank", what, "spread the inducing inputs wider, or use fewer of them")
 
 
 def _product(A: np.ndarray, B: np.ndarray, *, transposed: bool = False) -> np.ndarray:
@@ -534,12 +520,8 @@ class LowRank(AbstractGram):
         given = np.asarray(self.inducing)
         number = float(given) if given.ndim == 0 else len(given)
         if not (number >= 1 and number == int(number)):
-            raise fail(
-                "gram.LowRank",
-                f"inducing is {number!r}",
-                "give how many inducing inputs, or an array of them",
-                argument="inducing",
-            )
+            what = f"inducing is {number!r}"
+            raise fail("gram.LowRank", what, "give how many inducing inputs, or an array of them", argument="inducing")
         return int(number)
 
     def bind(self, kernels: Kernels, X: Inputs, basis: Basis | None = None, workspace: Workspace | None = None) -> LowRankBound:

@@ -43,9 +43,8 @@ class SoftmaxFactor(SeveralFactor):
             B.flat[:: self.n + 1] += 1
             L = Lapack.cholesky(B)
             if L is None:
-                raise NotPositiveDefinite(
-                    "gram.Dense", "I + D½ K D½ has no Cholesky factor", "the kernel is not positive definite"
-                )
+                what = "I + D½ K D½ has no Cholesky factor"
+                raise NotPositiveDefinite("gram.Dense", what, "the kernel is not positive definite")
             determinant += 2 * np.log(np.diagonal(L)).sum()
             E = tiles.mirror(Lapack.inverse(L, overwrite=True))
             E *= root[:, None]

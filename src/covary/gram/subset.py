@@ -83,9 +83,8 @@ class Subset(AbstractGram):
     def bind(
         self, kernels: Kernels, X: Inputs, basis: Basis | None = None, workspace: Workspace | None = None
     ) -> AbstractBound:
-        raise fail(
-            "gram.Subset", "it chooses rows of the data, not of " + Option("X") + " alone", "call prepare(model, data) first"
-        )
+        what = "it chooses rows of the data, not of " + Option("X") + " alone"
+        raise fail("gram.Subset", what, "call prepare(model, data) first")
 
 
 def informative_rows(model: Model, data: Data, count: int) -> np.ndarray:
@@ -97,11 +96,8 @@ def informative_rows(model: Model, data: Data, count: int) -> np.ndarray:
     """
     likelihood, kernel = model.likelihood, model.prior.kernels[0]
     if likelihood.latents != 1 or data.y.ndim != 1:
-        raise fail(
-            "gram.Subset",
-            "the entropy rule supports only one latent function and one output",
-            "use " + Option("select", "'random'"),
-        )
+        what = "the entropy rule supports only one latent function and one output"
+        raise fail("gram.Subset", what, "use " + Option("select", "'random'"))
     with precision(data.dtype):
         base = model.mean.evaluate(data.X)
         variance = tiles.diag(kernel, data.X).astype(np.float64)

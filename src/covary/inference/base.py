@@ -66,11 +66,8 @@ class AbstractInference(Module):
 def observations(who: str, likelihood: AbstractLikelihood, data: Data) -> tuple[np.ndarray, np.ndarray | None]:
     """Check and return the observations and weights of an approximate inference; known noise requires Gaussian noise."""
     if data.noise_variance is not None or data.scatter is not None:
-        raise fail(
-            who,
-            "the data carry known noise variances or merged rows",
-            "use " + Option("inference", "Exact()") + " with a Gaussian likelihood",
-        )
+        what = "the data carry known noise variances or merged rows"
+        raise fail(who, what, "use " + Option("inference", "Exact()") + " with a Gaussian likelihood")
     likelihood.check(data.y, who)
     return data.y, data.weight
 

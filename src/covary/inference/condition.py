@@ -43,9 +43,8 @@ GROUP = 5000  # rows tried first: for most tables, few rows are enough to rule o
 def check_both(who: str, model: Model, data: Data) -> None:
     """Raise an error unless these are a model and data, and the model matches the columns."""
     if not isinstance(model, Model):  # results of learn are unwrapped by the callers
-        raise fail(
-            who, f"got {type(model).__name__} for the model", "give a Model(GP(kernel), " + Option("likelihood", "...") + ")"
-        )
+        what = f"got {type(model).__name__} for the model"
+        raise fail(who, what, "give a Model(GP(kernel), " + Option("likelihood", "...") + ")")
     if not isinstance(data, Data):
         raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
     if traced(model, data):

@@ -95,14 +95,12 @@ class EP(AbstractInference):
         sites = (moments.tilted.log_z + 0.5 * np.log(grown) - inside / (2 * grown)) / alpha
         value = float(sites.sum()) - 0.5 * (float(run.factor.quad(nu)) + float(run.factor.logdet()))
         if not np.isfinite(value):
-            raise NotPositiveDefinite(
-                "inference.EP", "the evidence is undefined at these sites", "try " + Option("inference", "Laplace()")
-            )
+            what = "the evidence is undefined at these sites"
+            raise NotPositiveDefinite("inference.EP", what, "try " + Option("inference", "Laplace()"))
         if memory is not None:
             if not status.startswith("converged") and run.moved > ROUGHLY:  # too inaccurate for a search
-                raise NotPositiveDefinite(
-                    "inference.EP", status, "try " + Option("inference", "Laplace()") + ", or more sweeps"
-                )
+                what = status
+                raise NotPositiveDefinite("inference.EP", what, "try " + Option("inference", "Laplace()") + ", or more sweeps")
             memory.sites, memory.spread = (tau, nu), float(np.std(run.mean))
         return Matched(run.factor, nu, run.factor.alpha(nu), value, status, steps, moments=moments, run=run)
 
@@ -217,12 +215,8 @@ class _Run:
         self.ep, self.likelihood, self.bound = ep, model.likelihood, bound
         if self.likelihood.latents != 1:
             name = type(self.likelihood).__name__
-            raise fail(
-                "inference.EP",
-                f"{name} has {self.likelihood.latents} latent functions",
-                "use " + Option("inference", "Laplace()"),
-                argument=name,
-            )
+            what = f"{name} has {self.likelihood.latents} latent functions"
+            raise fail("inference.EP", what, "use " + Option("inference", "Laplace()"), argument=name)
         y, self.weight = observations("inference.EP", self.likelihood, data)
         self.y, self.prior_mean = centred(self.likelihood, y, model.mean.evaluate(data.X))
         alpha = ep.power
@@ -299,11 +293,8 @@ class _Run:
         """Return dense Σ and the mean at the current sites."""
         if not isinstance(self.factor, DiagonalFactor):
             kind = type(self.bound).__name__.removesuffix("Bound")
-            raise fail(
-                "inference.EP",
-                "the sequential schedule cannot be combined with " + Option("gram", kind),
-                "use " + Option("schedule", "'parallel'"),
-            )
+            what = "the sequential schedule cannot be combined with " + Option("gram", kind)
+            raise fail("inference.EP", what, "use " + Option("schedule", "'parallel'"))
         return self.factor.full_sigma(), self.mean.copy()
 
 

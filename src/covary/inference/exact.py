@@ -38,11 +38,8 @@ class Exact(AbstractInference):
     ) -> Solved:
         likelihood = model.likelihood
         if not isinstance(likelihood, Gaussian):
-            raise fail(
-                "inference.Exact",
-                f"the likelihood is {type(likelihood).__name__}",
-                "use " + Option("inference", "Laplace()", "EP()"),
-            )
+            what = f"the likelihood is {type(likelihood).__name__}"
+            raise fail("inference.Exact", what, "use " + Option("inference", "Laplace()", "EP()"))
         sites = likelihood.sites(data)
         shift = residual(model, data)
         factor = bound.factor(sites, fixed_jitter=fixed_jitter)  # line 2: L

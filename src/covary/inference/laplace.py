@@ -179,11 +179,8 @@ class Laplace(AbstractInference):
         best = view.log_prob(zero)
         if not np.isfinite(best):
             name = type(view.likelihood).__name__
-            raise fail(
-                "inference.Laplace",
-                f"the observations are impossible under {name} where f is the prior mean",
-                "give the prior a different mean, such as " + Option("mean", "'constant'"),
-            )
+            what = f"the observations are impossible under {name} where f is the prior mean"
+            raise fail("inference.Laplace", what, "give the prior a different mean, such as " + Option("mean", "'constant'"))
         a = None if memory is None else memory.weights
         if a is None or a.shape != zero.shape or bound.basis is not None or not view.likelihood.log_concave:
             return zero, zero, best

@@ -30,11 +30,8 @@ def view(model: Model, data: Data) -> AbstractView:
     likelihood = model.likelihood
     y, weight = observations(who, likelihood, data)
     if not likelihood.smooth:
-        raise fail(
-            who,
-            f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use",
-            "use " + Option("inference", "EP()"),
-        )
+        what = f"{type(likelihood).__name__} has no curvature in f for Laplace's method to use"
+        raise fail(who, what, "use " + Option("inference", "EP()"))
     y, mean = centred(likelihood, y, model.mean.evaluate(data.X))
     if isinstance(likelihood, SoftmaxLikelihood):
         return Many(likelihood, y, mean, weight)

@@ -149,15 +149,6 @@ def grown_inverse(inverse: np.ndarray, cross: np.ndarray, block: np.ndarray) -> 
     return np.block([[(M + M.T) / 2, m], [m.T, mu]])
 
 
-def shrunk_inverse(inverse: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    r"""Return the inverse of a matrix without some rows and columns, :math:`M - m\,\mu^{-1}m^\top`."""
-    gone = np.unique(np.asarray(rows, int))
-    kept = np.setdiff1d(np.arange(len(inverse)), gone)
-    m = inverse[np.ix_(kept, gone)]
-    out = inverse[np.ix_(kept, kept)] - m @ np.linalg.solve(inverse[np.ix_(gone, gone)], m.T)
-    return (out + out.T) / 2
-
-
 # posteriors -----------------------------------------------------------------------------------------------------------
 
 
@@ -180,11 +171,8 @@ def _checked(who: str, posterior: AbstractPosterior) -> tuple[Posterior, DenseBo
         raise fail(who, f"got {type(posterior).__name__}", "give a posterior returned by condition(...)")
     bound, factor = posterior.bound, posterior.factor
     if not (isinstance(bound, DenseBound) and isinstance(factor, NoiseFactor)):
-        raise fail(
-            who,
-            "the posterior is not exact with a dense matrix",
-            "condition again, with " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"),
-        )
+        what = "the posterior is not exact with a dense matrix"
+        raise fail(who, what, "condition again, with " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"))
     return posterior, bound, factor
 
 
@@ -274,11 +262,8 @@ def remove(posterior: AbstractPosterior, rows: ArrayLike) -> Posterior:
     if not np.issubdtype(gone.dtype, np.integer) or gone.ndim != 1 or len(gone) == 0:
         raise fail(who, f"rows is {rows!r}", f"give numbers of rows, or a mask of all {n}", argument="rows")
     if (gone < -n).any() or (gone >= n).any():
-        raise fail(
-            who,
-            f"row {int(gone[(gone < -n) | (gone >= n)][0])} is out of range for {counted(n, 'row')}",
-            "give valid row numbers",
-        )
+        what = f"row {int(gone[(gone < -n) | (gone >= n)][0])} is out of range for {counted(n, 'row')}"
+        raise fail(who, what, "give valid row numbers")
     gone = np.unique(gone % n)
     if len(gone) == n:
         raise fail(who, f"all {n} rows would be removed", "keep at least one")

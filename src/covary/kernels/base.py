@@ -8,7 +8,7 @@ matrix of k between the rows of two inputs, in ``jax.numpy``. The other methods 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import reduce
 from typing import Any, Self, TypeAlias
@@ -19,7 +19,6 @@ import numpy as np
 from covary._arguments import explained_methods
 from covary._checks import CovaryError, WrongArguments, check_object, check_positive, fail, shown
 from covary._errors import Option
-from covary._memory import check_memory
 from covary._module import STATIC, Mark, Marked, Module, Numbers, child, modules, static, without_marks
 from covary._precision import precision, traced
 from covary._types import Array, ArrayLike
@@ -27,7 +26,7 @@ from covary._words import counted
 from covary.data import Inputs, Rows, as_inputs
 from covary.kernels import tiles
 from covary.kernels.authors import ATTRIBUTES, ELSEWHERE, ELSEWHERE_IN_CALLS, check_block, of_tables, pair, shape_words
-from covary.parameters import POSITIVE, plain, positive
+from covary.parameters import POSITIVE, children, plain, positive
 
 Operand: TypeAlias = "AbstractKernel | Marked | ArrayLike"
 """Anything that a kernel can be added to or multiplied by."""
@@ -83,14 +82,6 @@ def size(value: Operand) -> float:
         return max(0.0, float(value)) if isinstance(value, int | float | np.number) else 0.0
     except OverflowError:
         return np.inf
-
-
-def enough_room(kernel: AbstractKernel) -> None:
-    """Raise an error if the parameters that a kernel creates do not fit in memory."""
-    count = type(kernel).makes(vars(kernel))
-    if count > 2**17:
-        who = f"kernels.{type(kernel).__name__}"
-        check_memory(who, int(min(32 * count, 2**80)), "give smaller integers")
 
 
 class _KernelClass(type):
@@ -176,11 +167,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
         if self._foreign:
             check_block(self, X)
         if most is not None and X.columns > most:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on {most}",
-                "choose one with .on(column)",
-            )
+            what = Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on {most}"
+            raise fail(who, what, "choose one with .on(column)")
         for f in fields(self):
             value = getattr(self, f.name)
             if f.metadata.get("set") is None or isinstance(value, dict):
@@ -188,11 +176,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             shape = np.shape(value)
             if shape not in ((), (X.columns,)):
                 size = counted(shape[0], "entry", "entries") if len(shape) == 1 else f"shape {shape}"
-                raise fail(
-                    who,
-                    f"{f.name} has {size} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-                    "give one number or one per column",
-                )
+                what = f"{f.name} has {size} but " + Option("X") + f" has {counted(X.columns, 'column')}"
+                raise fail(who, what, "give one number or one per column")
             if f.metadata["set"] is POSITIVE:
                 check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
 
@@ -231,9 +216,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             if hasattr(table, "to_numpy") and hasattr(table, "columns")
         ]
         if headers and any(header != headers[0] for header in headers):
-            raise fail(
-                self._named(), Option("X") + " and Z have different columns", "give both the same columns, in the same order"
-            )
+            what = Option("X") + " and Z have different columns"
+            raise fail(self._named(), what, "give both the same columns, in the same order")
         return placed(self, headers[0], self._named()) if headers else self
 
     def gram(self, X: Rows) -> np.ndarray:
@@ -259,11 +243,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
         who = f"{self._named()}.cross"
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}",
-                "give both the same columns",
-            )
+            what = Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}"
+            raise fail(who, what, "give both the same columns")
         k = self._of_table(X, Z)
         k.check(left)
         k.check(right)
@@ -287,11 +268,8 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             raise fail(who, "the process is not mean-square differentiable", "choose a smoother kernel, such as Matern32")
         left, right = as_inputs(X, who), as_inputs(Z, who, "Z")
         if left.columns != right.columns:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}",
-                "give both the same columns",
-            )
+            what = Option("X") + f" has {counted(left.columns, 'column')} and Z has {right.columns}"
+            raise fail(who, what, "give both the same columns")
         self.check(left)
         self.check(right)
         with precision(left.x.dtype):
@@ -502,9 +480,8 @@ class Scaled(AbstractKernel):
     def check(self, X: Inputs) -> None:
         self.kernel.check(X)
         if np.shape(self.variance) != ():
-            raise fail(
-                "kernels.Scaled", f"variance has shape {np.shape(self.variance)}", "give one number", argument="variance"
-            )
+            what = f"variance has shape {np.shape(self.variance)}"
+            raise fail("kernels.Scaled", what, "give one number", argument="variance")
         check_positive("kernels.Scaled", "variance", self.variance, zero=self.mark_of("variance").fixed)
 
     def __repr__(self) -> str:
@@ -540,6 +517,52 @@ class Power(AbstractKernel):
             if isinstance(self.kernel, Sum | Product | Scaled | Power)
             else f"{inner} ** {self.exponent}"
         )
+
+
+def inner_kernels(
+    kernel: AbstractKernel | tuple[AbstractKernel, ...],
+    columns: int | ArrayLike,
+    path: str = "kernel",
+    *,
+    closed: type | tuple[type, ...] = (),
+) -> Iterator[tuple[str, AbstractKernel, np.ndarray]]:
+    """Yield every inner kernel that is not a sum, product, power or selection of columns: its path, itself and its columns.
+
+    Parameters
+    ----------
+    kernel
+        A kernel, or a tuple of them.
+    columns
+        Its input columns: their number, or the columns themselves.
+    path
+        Its path in the model.
+    closed
+        Types of kernels whose inner kernels are omitted.
+
+    Examples
+    --------
+    >>> from covary.kernels import Hamming, Matern52
+    >>> for path, part, seen in inner_kernels(2.0 * (Matern52().on(0, 2) * Hamming().on(1)), 3):
+    ...     print(path, type(part).__name__, seen)
+    kernel.0 Matern52 [0 2]
+    kernel.1 Hamming [1]
+    """
+    from covary.kernels.combine import Columns
+
+    seen = np.arange(columns) if isinstance(columns, int | np.integer) else np.asarray(columns)
+    if isinstance(kernel, tuple):
+        for i, part in enumerate(kernel):
+            yield from inner_kernels(part, seen, f"{path}.{i}", closed=closed)
+        return
+    if not isinstance(kernel, Sum | Product | Scaled | Power | Columns):
+        yield path, kernel, seen
+        if isinstance(kernel, closed):
+            return
+    if isinstance(kernel, Columns):
+        seen = seen[list(kernel.columns)] if max(kernel.columns) < len(seen) else seen[:0]  # else reported by its own check
+    for _, below, value in children(kernel, path):
+        if isinstance(value, AbstractKernel) or (isinstance(value, tuple) and value and isinstance(value[0], AbstractKernel)):
+            yield from inner_kernels(value, seen, below, closed=closed)
 
 
 def _inside_product(kernel: AbstractKernel) -> str:

@@ -15,11 +15,12 @@ import numpy as np
 
 from covary._checks import check_finite, fail
 from covary._errors import Option, Place
+from covary._memory import check_memory
 from covary._module import Module, Numbers, static
 from covary._types import Array
 from covary._words import counted
 from covary.data import Inputs
-from covary.kernels.base import AbstractKernel, Operand, Traits, enough_room, size
+from covary.kernels.base import AbstractKernel, Operand, Traits, size
 from covary.kernels.structure import fold
 from covary.parameters import positive, real, unit_interval
 
@@ -172,7 +173,8 @@ class Categories(AbstractKernel):
     def __post_init__(self) -> None:
         Module.__post_init__(self)
         if np.ndim(self.factor) == 0:
-            enough_room(self)
+            if (count := self.makes(vars(self))) > 2**17:
+                check_memory("kernels.Categories", int(min(32 * count, 2**80)), "give smaller integers")
             c, r = np.arange(self.levels)[:, None], np.arange(self.rank)[None, :]
             object.__setattr__(self, "factor", self.factor * np.cos(np.pi * r * (c + 0.5) / self.levels))
 
@@ -183,17 +185,13 @@ class Categories(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.Categories"
         if X.columns != 1:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1",
-                "choose one with .on(column)",
-            )
+            what = Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1"
+            raise fail(who, what, "choose one with .on(column)")
         _whole(who, "levels", self.levels, 2, np.inf)
         _whole(who, "rank", self.rank, 1, self.levels)
         if np.shape(self.factor) != (self.levels, self.rank):
-            raise fail(
-                who, f"factor has shape {np.shape(self.factor)}", f"give ({self.levels}, {self.rank})", argument="factor"
-            )
+            what = f"factor has shape {np.shape(self.factor)}"
+            raise fail(who, what, f"give ({self.levels}, {self.rank})", argument="factor")
         check_finite(who, "factor", np.asarray(self.factor))
         _check_codes(who, X, self.levels)
 

@@ -27,12 +27,8 @@ def _places(columns: int | str | Iterable[int | str]) -> tuple[int | str, ...]:
         many = tuple(many[0])
     known = [isinstance(c, str) or (isinstance(c, int | np.integer) and not isinstance(c, bool) and c >= 0) for c in many]
     if not many or not all(known):
-        raise fail(
-            "kernels.Columns",
-            f"columns is {columns!r}",
-            "give numbers of columns, counted from 0, or their names",
-            argument="columns",
-        )
+        what = f"columns is {columns!r}"
+        raise fail("kernels.Columns", what, "give numbers of columns, counted from 0, or their names", argument="columns")
     return tuple(c if isinstance(c, str) else int(c) for c in many)
 
 
@@ -130,11 +126,8 @@ def _number(column: int | str, names: Sequence[str] | None, who: str) -> int:
     if isinstance(column, int):
         return column
     if names is None:
-        raise fail(
-            who,
-            f"the kernel uses column {column!r} but " + Option("X") + " has no names",
-            "give its number, counted from 0",
-        )
+        what = f"the kernel uses column {column!r} but " + Option("X") + " has no names"
+        raise fail(who, what, "give its number, counted from 0")
     if column not in names:
         near = get_close_matches(column, names, 1)
         do = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(map(repr, names))}"

@@ -141,11 +141,8 @@ class Features:
     def __call__(self, X: Rows) -> np.ndarray:
         inputs = as_inputs(X, "Features")
         if inputs.columns != self.columns:
-            raise fail(
-                "Features",
-                Option("X") + f" has {counted(inputs.columns, 'column')}, expected {self.columns}",
-                "give the columns the features were drawn for",
-            )
+            what = Option("X") + f" has {counted(inputs.columns, 'column')}, expected {self.columns}"
+            raise fail("Features", what, "give the columns the features were drawn for")
         check_memory("Features", 3 * 8 * inputs.rows * self.count, "use fewer rows at a time")
         x = np.asarray(inputs.x, np.float64)
         return np.concatenate([part.evaluate(x) for part in self.parts], axis=1)

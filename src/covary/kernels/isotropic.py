@@ -99,9 +99,8 @@ class GammaExponential(AbstractStationary):
         AbstractKernel.check(self, X)
         check_one_number("kernels.GammaExponential", "gamma", self.gamma)
         if self.gamma > HIGHEST_GAMMA:
-            raise fail(
-                "kernels.GammaExponential", f"gamma is {self.gamma}", "give a number above 0 and at most 2", argument="gamma"
-            )
+            what = f"gamma is {self.gamma}"
+            raise fail("kernels.GammaExponential", what, "give a number above 0 and at most 2", argument="gamma")
 
     def block(self, X: Inputs, Z: Inputs) -> Array:
         s = scaled_square(X.x, Z.x, self.lengthscale)

@@ -316,9 +316,8 @@ class MaternHalfInteger(AbstractStationary):
     def check(self, X: Inputs) -> None:
         p = self.order
         if isinstance(p, bool) or not isinstance(p, int | np.integer) or not 0 <= p <= MOST_ORDER:
-            raise fail(
-                "kernels.MaternHalfInteger", f"order is {p!r}", f"give an integer from 0 to {MOST_ORDER}", argument="order"
-            )
+            what = f"order is {p!r}"
+            raise fail("kernels.MaternHalfInteger", what, f"give an integer from 0 to {MOST_ORDER}", argument="order")
         AbstractKernel.check(self, X)
 
     def block(self, X: Inputs, Z: Inputs) -> Array:

@@ -151,12 +151,8 @@ class TanhNetwork(AbstractKernel):
 
     def check(self, X: Inputs) -> None:
         if isinstance(self.terms, bool) or not isinstance(self.terms, int) or not 1 <= self.terms <= MOST_TERMS:
-            raise fail(
-                "kernels.TanhNetwork",
-                f"terms is {self.terms!r}",
-                f"give an integer from 1 to {MOST_TERMS}",
-                argument="terms",
-            )
+            what = f"terms is {self.terms!r}"
+            raise fail("kernels.TanhNetwork", what, f"give an integer from 1 to {MOST_TERMS}", argument="terms")
         none = self.mark_of("bias").fixed and np.ndim(self.bias) == 0 and self.bias == 0
         AbstractKernel.check(self.replace(bias=1.0) if none else self, X)
 
@@ -283,11 +279,8 @@ class Network:
         x = np.asarray(as_inputs(X, "Network").x, np.float64)
         if x.shape[1] + 1 != self.inner.shape[2]:
             columns = self.inner.shape[2] - 1
-            raise fail(
-                "Network",
-                Option("X") + f" has {counted(x.shape[1], 'column')}, expected {columns}",
-                "give the columns the network was drawn for",
-            )
+            what = Option("X") + f" has {counted(x.shape[1], 'column')}, expected {columns}"
+            raise fail("Network", what, "give the columns the network was drawn for")
         tilde = np.column_stack([np.ones(len(x)), x])
         return np.stack([self.activation(tilde @ u.T) @ v for u, v in zip(self.inner, self.outer, strict=True)], axis=1)
 

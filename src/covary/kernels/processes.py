@@ -43,9 +43,8 @@ class BrownianBridge(AbstractKernel):
         outside = (x < 0) | (x > 1)
         if outside.any():
             row = int(np.argmax(outside))
-            raise fail(
-                "kernels.BrownianBridge", Option("X") + f" is {x[row]} " + Place(row), "scale the inputs to lie from 0 to 1"
-            )
+            what = Option("X") + f" is {x[row]} " + Place(row)
+            raise fail("kernels.BrownianBridge", what, "scale the inputs to lie from 0 to 1")
 
     def block(self, X: Inputs, Z: Inputs) -> Array:
         x, z = X.x[:, 0][:, None], Z.x[:, 0][None, :]
@@ -101,9 +100,8 @@ class FractionalBrownian(AbstractKernel):
 
     def check(self, X: Inputs) -> None:
         if np.shape(self.hurst) != () or not 0 < self.hurst < 1:
-            raise fail(
-                "kernels.FractionalBrownian", f"hurst is {self.hurst}", "give one number between 0 and 1", argument="hurst"
-            )
+            what = f"hurst is {self.hurst}"
+            raise fail("kernels.FractionalBrownian", what, "give one number between 0 and 1", argument="hurst")
 
     def block(self, X: Inputs, Z: Inputs) -> Array:
         apart = square_distance(X.x, Z.x, jnp.ones(X.columns, X.x.dtype))

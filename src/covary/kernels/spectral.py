@@ -224,11 +224,8 @@ class Periodised(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.Periodised"
         if X.columns > 1:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1",
-                "choose one with .on(column)",
-            )
+            what = Option("X") + f" has {counted(X.columns, 'column')} but the kernel is defined on 1"
+            raise fail(who, what, "choose one with .on(column)")
         if not self.kernel.traits.stationary:
             raise fail(who, f"{self.kernel!r} is not stationary", "give a stationary kernel, a function of x − x'")
         if isinstance(self.terms, bool) or not isinstance(self.terms, int) or not 1 <= self.terms <= 1000:

@@ -141,11 +141,8 @@ def _(kernel: Bessel, s: np.ndarray) -> np.ndarray:
     """(1 − |2πℓs|²)^(ν − D/2) for |s| < 1/2πℓ. For ν = D/2 − 1 the spectrum is uniform on the sphere and has no density."""
     (u, volume), half, nu = _scaled(s, kernel.lengthscale), s.shape[1] / 2, float(kernel.order)
     if nu <= half - 1:
-        raise fail(
-            "spectral_density",
-            f"{kernel!r} in {counted(s.shape[1], 'column')} has all its power on a sphere",
-            "raise the order",
-        )
+        what = f"{kernel!r} in {counted(s.shape[1], 'column')} has all its power on a sphere"
+        raise fail("spectral_density", what, "raise the order")
     inside = 1 - (2 * np.pi * u) ** 2
     factor = (4 * np.pi) ** half * math.exp(special.gammaln(nu + 1) - special.gammaln(nu + 1 - half))
     with np.errstate(divide="ignore"):

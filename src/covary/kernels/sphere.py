@@ -38,11 +38,8 @@ def unit_vectors(x: Array) -> Array:
 
 def _check_places(who: str, X: Inputs) -> None:
     if X.columns != 2:
-        raise fail(
-            who,
-            Option("X") + f" has {counted(X.columns, 'column')}",
-            "give latitude and longitude in degrees, if necessary with .on(i, j)",
-        )
+        what = Option("X") + f" has {counted(X.columns, 'column')}"
+        raise fail(who, what, "give latitude and longitude in degrees, if necessary with .on(i, j)")
     latitude = np.asarray(X.x)[:, 0]
     if (np.abs(latitude) > 90).any():
         row = int(np.argmax(np.abs(latitude) > 90))
@@ -129,12 +126,8 @@ class GreatCircle(AbstractKernel):
             raise fail(who, f"lengthscale has shape {np.shape(self.lengthscale)}", "give one number", argument="lengthscale")
         AbstractKernel.check(self, X)
         if self.family == "wendland" and not self.lengthscale <= np.pi:
-            raise fail(
-                who,
-                f"lengthscale is {self.lengthscale}",
-                "give at most π, beyond which this family is not valid",
-                argument="lengthscale",
-            )
+            what = f"lengthscale is {self.lengthscale}"
+            raise fail(who, what, "give at most π, beyond which this family is not valid", argument="lengthscale")
 
     def block(self, X: Inputs, Z: Inputs) -> Array:
         s, t = _chords(X, Z)

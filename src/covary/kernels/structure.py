@@ -234,11 +234,8 @@ class Invariant(AbstractKernel):
             raise fail(who, complaint, "give the matrices of a group, of shape (S, d, d)")
         if len(self.group[0]) != X.columns:
             size = len(self.group[0])
-            raise fail(
-                who,
-                f"the matrices are {size} by {size} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-                "give d by d matrices",
-            )
+            what = f"the matrices are {size} by {size} but " + Option("X") + f" has {counted(X.columns, 'column')}"
+            raise fail(who, what, "give d by d matrices")
         if self.form not in ("orbit", "printed"):
             raise fail(who, f"form is {self.form!r}", 'choose "orbit" or "printed"', argument="form")
         times = _images(self)
@@ -346,12 +343,8 @@ class BasisFunctions(AbstractBasis):
 
 def _check_weight(who: str, weight: Array, count: int) -> None:
     if np.shape(weight) not in ((), (count,)):
-        raise fail(
-            who,
-            f"weight has shape {np.shape(weight)} for {counted(count, 'function')}",
-            "give one number or one each",
-            argument="weight",
-        )
+        what = f"weight has shape {np.shape(weight)} for {counted(count, 'function')}"
+        raise fail(who, what, "give one number or one each", argument="weight")
     check_positive(who, "weight", weight)
 
 
@@ -406,12 +399,8 @@ def check_centres(who: str, centres: Array, X: Inputs) -> None:
     """Raise an error if the centres do not have the columns of X."""
     shape = np.shape(centres)
     if len(shape) != 2 or shape[1] != X.columns:
-        raise fail(
-            who,
-            f"centres has shape {shape} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-            "give one row per centre",
-            argument="centres",
-        )
+        what = f"centres has shape {shape} but " + Option("X") + f" has {counted(X.columns, 'column')}"
+        raise fail(who, what, "give one row per centre", argument="centres")
 
 
 def _orders(value: Any) -> tuple[int, ...]:
@@ -477,16 +466,11 @@ class Additive(AbstractKernel):
         who, d = "kernels.Additive", X.columns
         if not self.orders or len(set(self.orders)) < len(self.orders) or not 1 <= min(self.orders) <= max(self.orders) <= d:
             some = ", ".join(map(str, self.orders[:8])) + (", ..." if len(self.orders) > 8 else "")
-            raise fail(
-                who,
-                f"orders are [{some}] but " + Option("X") + f" has {counted(d, 'column')}",
-                f"give different orders from 1 to {d}",
-                argument="orders",
-            )
+            what = f"orders are [{some}] but " + Option("X") + f" has {counted(d, 'column')}"
+            raise fail(who, what, f"give different orders from 1 to {d}", argument="orders")
         if np.shape(self.weight) != (len(self.orders),):
-            raise fail(
-                who, f"weight has shape {np.shape(self.weight)}", f"give one per order: {len(self.orders)}", argument="weight"
-            )
+            what = f"weight has shape {np.shape(self.weight)}"
+            raise fail(who, what, f"give one per order: {len(self.orders)}", argument="weight")
         check_positive(who, "weight", self.weight)
         if any(np.shape(leaf) not in ((), (d,)) for leaf in jax.tree_util.tree_leaves(self.kernel)):
             raise fail(who, "the kernel has an array that is not one per column", f"give one number or {d}, one per column")

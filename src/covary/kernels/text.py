@@ -290,9 +290,8 @@ class _Reader:
             raise fail("kernels.parse", f"{_text(node)} cannot be parsed", "write Function(name, ...)")
         name = node.args[0].id
         if name not in self.functions:
-            raise fail(
-                "kernels.parse", f"the function {name!r} is not defined", "pass " + Option("functions", f"{{{name!r}: f}}")
-            )
+            what = f"the function {name!r} is not defined"
+            raise fail("kernels.parse", what, "pass " + Option("functions", f"{{{name!r}: f}}"))
         values = {str(k.arg): self.read(k.value, depth + 1) for k in node.keywords}
         smoothness = values.pop("smoothness", 0)
         return Function(self.functions[name], parameters=values, smoothness=smoothness)

@@ -87,12 +87,8 @@ class GaussianField(Module):
             raise fail(who, f"the field's width is {self.width}", "give one positive number or one per column")
         J = len(self.centres)
         if np.shape(self.beta) not in ((J,), (X.columns, J)):
-            raise fail(
-                who,
-                f"beta has shape {np.shape(self.beta)} for {J} centres",
-                f"give ({J},) or ({X.columns}, {J})",
-                argument="beta",
-            )
+            what = f"beta has shape {np.shape(self.beta)} for {J} centres"
+            raise fail(who, what, f"give ({J}) or ({X.columns}, {J})", argument="beta")
         check_finite(who, "beta", np.asarray(self.beta))
 
     def __repr__(self) -> str:
@@ -136,11 +132,8 @@ class FunctionField(Module):
         shapes = ((X.rows,), (X.rows, X.columns), (X.rows, X.columns, X.columns))
         if value.shape not in shapes:
             do = "return (n,), (n, d) or (n, d, d)"
-            raise fail(
-                who,
-                f"the field returns shape {value.shape} for {counted(X.rows, 'row')} and {counted(X.columns, 'column')}",
-                do,
-            )
+            what = f"the field returns shape {value.shape} for {counted(X.rows, 'row')} and {counted(X.columns, 'column')}"
+            raise fail(who, what, do)
         check_finite(who, "the field", value)
 
     def __repr__(self) -> str:
@@ -431,11 +424,8 @@ class VaryingAmplitude(AbstractKernel):
         self.kernel.check(X)
         self.field.check("kernels.VaryingAmplitude", X)
         if (shape := evaluated(self.field, X).shape) != (X.rows,):
-            raise fail(
-                "kernels.VaryingAmplitude",
-                f"the field has shape {shape} for {counted(X.rows, 'row')}",
-                "give one number per row",
-            )
+            what = f"the field has shape {shape} for {counted(X.rows, 'row')}"
+            raise fail("kernels.VaryingAmplitude", what, "give one number per row")
 
     def block(self, X: Inputs, Z: Inputs) -> Array:
         return self.field.evaluate(X.x)[:, None] * self.kernel.block(X, Z) * self.field.evaluate(Z.x)[None, :]
@@ -491,11 +481,8 @@ class ChangePoint(AbstractKernel):
     def check(self, X: Inputs) -> None:
         who = "kernels.ChangePoint"
         if isinstance(self.column, bool) or not isinstance(self.column, int) or not 0 <= self.column < X.columns:
-            raise fail(
-                who,
-                f"column is {self.column!r} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-                "count columns from 0",
-            )
+            what = f"column is {self.column!r} but " + Option("X") + f" has {counted(X.columns, 'column')}"
+            raise fail(who, what, "count columns from 0")
         for name in ("at", "width"):
             if np.shape(getattr(self, name)) != ():
                 raise fail(who, f"{name} has shape {np.shape(getattr(self, name))}", "give one number", argument=name)

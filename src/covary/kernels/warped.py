@@ -107,12 +107,8 @@ class Warped(AbstractMap):
         for name in ("centres", "beta"):
             shape = np.shape(getattr(self, name))
             if shape not in ((J,), (d, J)):
-                raise fail(
-                    who,
-                    f"{name} has shape {shape} for {counted(J, 'centre')} and {counted(d, 'column')}",
-                    f"give ({J},) or ({d}, {J})",
-                    argument=name,
-                )
+                what = f"{name} has shape {shape} for {counted(J, 'centre')} and {counted(d, 'column')}"
+                raise fail(who, what, f"give ({J}) or ({d}, {J})", argument=name)
         if np.shape(self.width) not in ((), (d,)) or not np.all(np.asarray(self.width) > 0):
             raise fail(who, f"width is {self.width}", "give one positive number or one per column", argument="width")
         check_finite(who, "beta", np.asarray(self.beta))

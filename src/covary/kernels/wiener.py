@@ -38,11 +38,8 @@ class IntegratedWiener(AbstractKernel):
         AbstractKernel.check(self, X)
         if np.any(np.asarray(X.x) < 0):
             row = int(np.argmax(np.asarray(X.x)[:, 0] < 0))
-            raise fail(
-                "kernels.IntegratedWiener",
-                Option("X") + f" is {X.x[row, 0]} " + Place(row),
-                "shift the inputs so that all are ≥ 0",
-            )
+            what = Option("X") + f" is {X.x[row, 0]} " + Place(row)
+            raise fail("kernels.IntegratedWiener", what, "shift the inputs so that all are ≥ 0")
 
     def block(self, X: Inputs, Z: Inputs) -> Array:
         x, z = X.x[:, 0][:, None], Z.x[:, 0][None, :]

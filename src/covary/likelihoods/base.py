@@ -391,9 +391,8 @@ def _chunked(
 def _moments(f: np.ndarray, terms: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     log_z = np.asarray(special.logsumexp(terms, axis=1))
     if np.isneginf(log_z).any():
-        raise NotPositiveDefinite(
-            "likelihoods", "an observation is impossible under the model here", "check its size and units"
-        )
+        what = "an observation is impossible under the model here"
+        raise NotPositiveDefinite("likelihoods", what, "check its size and units")
     share = np.exp(terms - log_z[:, None])
     mean = (share * f).sum(1)
     return log_z, mean, (share * (f - mean[:, None]) ** 2).sum(1)

@@ -107,9 +107,8 @@ class Bernoulli(AbstractLikelihood):
         if self.link == "logit":
             return average_logistic(mean, variance, average)
         if average not in METHODS:
-            raise fail(
-                "likelihoods.Bernoulli", f"average is {average!r}", f"choose one of {', '.join(METHODS)}", argument="average"
-            )
+            what = f"average is {average!r}"
+            raise fail("likelihoods.Bernoulli", what, f"choose one of {', '.join(METHODS)}", argument="average")
         return special.ndtr(mean if average == "map" else mean / np.sqrt(1 + variance))
 
     def predictive(self, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None) -> Moments:
@@ -122,9 +121,8 @@ class Bernoulli(AbstractLikelihood):
             raise fail(who, Option("y") + f" has shape {y.shape}", "give one label per row")
         kinds = np.unique(y)
         if len(kinds) > 2 or not (set(kinds) <= {0.0, 1.0} or set(kinds) <= {-1.0, 1.0}):
-            raise fail(
-                who, Option("y") + f" contains {', '.join(f'{k:g}' for k in kinds[:5])}", "give labels 0 and 1, or -1 and 1"
-            )
+            what = Option("y") + f" contains {', '.join(f'{k:g}' for k in kinds[:5])}"
+            raise fail(who, what, "give labels 0 and 1, or -1 and 1")
 
     def latent_values(self, y: np.ndarray) -> np.ndarray:
         return _sign(y) * (1.0 if self.link == "probit" else 1.7)

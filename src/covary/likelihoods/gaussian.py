@@ -66,11 +66,8 @@ class Gaussian(AbstractLikelihood):
         if sharp.any():  # noise-free rows: equal observations count once, different ones are contradictory
             if (S[sharp] > 0).any():
                 row = int(np.flatnonzero(sharp & (S > 0))[0])
-                raise fail(
-                    "likelihoods.Gaussian",
-                    "the inputs " + Place(row) + " are repeated with different targets",
-                    "allow some noise",
-                )
+                what = "the inputs " + Place(row) + " are repeated with different targets"
+                raise fail("likelihoods.Gaussian", what, "allow some noise")
             v, w, S = v[~sharp], w[~sharp], S[~sharp]
         outputs = data.y.shape[1] if data.y.ndim == 2 else 1
         value = -0.5 * (outputs * ((w - 1) * np.log(2 * np.pi * v) + np.log(w)) + S / v).sum()

@@ -44,11 +44,8 @@ class Bumps:
     def __call__(self, x: np.ndarray) -> np.ndarray:
         a = np.asarray(self.centres, x.dtype)
         if a.shape[1] != x.shape[1]:
-            raise fail(
-                "likelihoods.Bumps",
-                f"the centres have {counted(a.shape[1], 'column')} but " + Option("X") + f" has {x.shape[1]}",
-                "give the same number of columns",
-            )
+            what = f"the centres have {counted(a.shape[1], 'column')} but " + Option("X") + f" has {x.shape[1]}"
+            raise fail("likelihoods.Bumps", what, "give the same number of columns")
         w = np.asarray(self.width, x.dtype)
         scaled, centres = x / w, a / w
         square = sum((scaled[:, k, None] - centres[None, :, k]) ** 2 for k in range(x.shape[1]))
@@ -117,11 +114,8 @@ class BasisNoise(Gaussian):
     @property
     def variance(self) -> NoReturn:  # type: ignore[override]
         """Not available: code that requires a single noise variance raises an error."""
-        raise NoOneVariance(
-            "likelihoods.BasisNoise",
-            "the noise depends on the inputs, so there is no single variance",
-            "use " + Option("inference", "Exact()") + ", and likelihood.predict(posterior, X) for new observations",
-        )
+        do = "use " + Option("inference", "Exact()") + ", and likelihood.predict(posterior, X) for new observations"
+        raise NoOneVariance("likelihoods.BasisNoise", "the noise depends on the inputs, so there is no single variance", do)
 
     def noise_at(self, X: Rows) -> np.ndarray:
         """Return the noise variance θ₃(x) at every row."""
@@ -135,9 +129,8 @@ class BasisNoise(Gaussian):
             raise fail(who, f"the function returned shape {phi.shape} for {len(x)} rows", "return one row for every row of x")
         beta = np.asarray(self.weights, x.dtype)
         if beta.shape != phi.shape[1:]:
-            raise fail(
-                who, f"weights has shape {beta.shape} for {phi.shape[1]} basis functions", "give one each", argument="weights"
-            )
+            what = f"weights has shape {beta.shape} for {phi.shape[1]} basis functions"
+            raise fail(who, what, "give one each", argument="weights")
         most = 0.5 * float(np.log(np.finfo(x.dtype).max))  # avoids overflow
         return np.asarray(self.level, x.dtype) * np.exp(np.clip(phi @ beta, -most, most)), phi
 

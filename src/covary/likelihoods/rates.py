@@ -35,9 +35,8 @@ def choice(who: str, *names: str) -> Callable[[Any], str]:
 
     def convert(value: Any) -> str:
         if value not in names:
-            raise fail(
-                f"likelihoods.{who}", f"link is {value!r}", f"choose {' or '.join(repr(n) for n in names)}", argument="link"
-            )
+            what = f"link is {value!r}"
+            raise fail(f"likelihoods.{who}", what, f"choose {' or '.join(repr(n) for n in names)}", argument="link")
         return value
 
     return convert

@@ -154,11 +154,8 @@ class Basis(Module):
         inner = B[np.ix_(keep, keep)]
         sound = np.isfinite(inner).all() and np.allclose(inner, inner.T, rtol=1e-10, atol=0)
         if not sound or np.any(B[np.ix_(flat, keep)]) or np.any(B[np.ix_(keep, flat)]):
-            raise fail(
-                who,
-                "the covariance is not symmetric and finite",
-                "set covariances with vague weights to zero, and make the rest symmetric",
-            )
+            what = "the covariance is not symmetric and finite"
+            raise fail(who, what, "set covariances with vague weights to zero, and make the rest symmetric")
         root = np.eye(m)
         try:
             root[np.ix_(keep, keep)] = np.linalg.cholesky(inner)
@@ -193,12 +190,8 @@ class BasisMean(AbstractMean):
     def check(self, X: Inputs) -> None:
         m = _table(self.function, np.asarray(X.x[:1])).shape[1]
         if np.shape(self.weights) not in ((), (m,)):
-            raise fail(
-                "means.BasisMean",
-                f"weights has shape {np.shape(self.weights)} for {m} basis functions",
-                "give one each",
-                argument="weights",
-            )
+            what = f"weights has shape {np.shape(self.weights)} for {m} basis functions"
+            raise fail("means.BasisMean", what, "give one each", argument="weights")
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         H = _table(self.function, np.asarray(X.x))
@@ -269,9 +262,8 @@ def basis_weights(posterior: Any) -> Weights:
     Rasmussen & Williams (2006), eqs. 2.41, 2.42 (columns of H are rows here).
     """
     if posterior.bound.basis is None:
-        raise fail(
-            "basis_weights", "the prior has no explicit basis functions", "give GP(kernel, " + Option("basis", "...") + ")"
-        )
+        what = "the prior has no explicit basis functions"
+        raise fail("basis_weights", what, "give GP(kernel, " + Option("basis", "...") + ")")
     own = posterior.bound.basis.coordinates
     mean, covariance = np.asarray(posterior.basis_weights), own.original(own.original(posterior.factor.project()[1]).T)
     prior, basis = posterior.model.mean, posterior.model.prior.basis
@@ -311,11 +303,8 @@ def _table(function: Callable[[np.ndarray], ArrayLike], x: np.ndarray) -> np.nda
     """Return h(x) as a table, after checking its shape."""
     H = np.asarray(function(x), x.dtype)
     if H.ndim != 2 or H.shape[0] != len(x):
-        raise fail(
-            "means.Basis",
-            f"the function returned shape {H.shape} for {counted(len(x), 'row')}",
-            "return one row for every row of x",
-        )
+        what = f"the function returned shape {H.shape} for {counted(len(x), 'row')}"
+        raise fail("means.Basis", what, "return one row for every row of x")
     return H
 
 

@@ -40,9 +40,8 @@ class AbstractMean(Module):
         raise self._lacking("block")
 
     def _lacking(self, method: str) -> Exception:
-        return fail(
-            self._named(), f"the class has no method {method}", "give a plain function of one point as the mean instead"
-        )
+        what = f"the class has no method {method}"
+        return fail(self._named(), what, "give a plain function of one point as the mean instead")
 
     def design(self, X: Inputs) -> dict[str, np.ndarray]:
         r"""Return the columns H (n, k) of every parameter in which the mean is linear, by name: :math:`m = \sum H_p\,p`."""
@@ -97,12 +96,8 @@ class Linear(AbstractMean):
 
     def check(self, X: Inputs) -> None:
         if np.shape(self.weight) not in ((), (X.columns,)):
-            raise fail(
-                "means.Linear",
-                f"weight has shape {np.shape(self.weight)} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-                "give one number or one per column",
-                argument="weight",
-            )
+            what = f"weight has shape {np.shape(self.weight)} but " + Option("X") + f" has {counted(X.columns, 'column')}"
+            raise fail("means.Linear", what, "give one number or one per column", argument="weight")
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         weight = np.broadcast_to(np.asarray(self.weight, X.x.dtype), (X.columns,))

@@ -119,12 +119,8 @@ def errors_sd(count: float, n: int) -> float:
     (1.7, 7.4)
     """
     if not 0 <= count <= n or n == 0:
-        raise fail(
-            "metrics.errors_sd",
-            f"count is {count} of {counted(n, 'row')}",
-            "give a count from 0 to n, of 1 row or more",
-            argument="count",
-        )
+        what = f"count is {count} of {counted(n, 'row')}"
+        raise fail("metrics.errors_sd", what, "give a count from 0 to n, of 1 row or more", argument="count")
     return float(np.sqrt(count * (1 - count / n)))
 
 
@@ -137,11 +133,8 @@ def _rows(
     """Return the column of each row's true class, probabilities (n, C), and the labels of the columns, after checks."""
     p, seen = _probabilities(who, p), _labels(who, "y", y)
     if len(seen) != len(p):
-        raise fail(
-            who,
-            Option("y") + f" has {counted(len(seen), 'label')} but p has {counted(len(p), 'row')}",
-            "give one label per row",
-        )
+        what = Option("y") + f" has {counted(len(seen), 'label')} but p has {counted(len(p), 'row')}"
+        raise fail(who, what, "give one label per row")
     labels = _classes(who, classes, p.shape[1], f"p has {counted(p.shape[1], 'column')}", seen)
     return _codes(who, "y", seen, labels), p, labels
 
@@ -186,17 +179,13 @@ def _classes(
     if classes is not None:
         labels = _labels(who, "classes", classes)
         if len(labels) != size or len(set(labels)) != size:
-            raise fail(
-                who, f"classes is {_shown(labels)} but {what}", "give one label per column, all different", argument="classes"
-            )
+            what = f"classes is {_shown(labels)} but {what}"
+            raise fail(who, what, "give one label per column, all different", argument="classes")
         return labels
     labels = _sorted(who, *seen)
     if len(labels) != size:
-        raise fail(
-            who,
-            Option("y") + f" contains {counted(len(labels), 'label')} but {what}",
-            "give classes, the label of each column in order",
-        )
+        what = Option("y") + f" contains {counted(len(labels), 'label')} but {what}"
+        raise fail(who, what, "give classes, the label of each column in order")
     return labels
 
 
@@ -204,11 +193,8 @@ def _sorted(who: str, *seen: list[Hashable]) -> list[Hashable]:
     try:
         return sorted(set().union(*seen))  # type: ignore[type-var]
     except TypeError:
-        raise fail(
-            who,
-            Option("y") + " contains labels of different types, which cannot be sorted",
-            "give classes, the labels in order",
-        ) from None
+        what = Option("y") + " contains labels of different types, which cannot be sorted"
+        raise fail(who, what, "give classes, the labels in order") from None
 
 
 def _codes(who: str, name: str, items: list[Hashable], labels: list[Hashable]) -> np.ndarray:
@@ -218,9 +204,8 @@ def _codes(who: str, name: str, items: list[Hashable], labels: list[Hashable]) -
     if (codes < 0).any():
         row = int(np.argmax(codes < 0))
         what = f"{name} is {items[row]!r}" + (" " + Place(row) if len(items) > 1 else Phrase())
-        raise fail(
-            who, what + f", not among the classes {_shown(labels)}", "give all classes, or drop such rows", argument=name
-        )
+        what = what + f", not among the classes {_shown(labels)}"
+        raise fail(who, what, "give all classes, or drop such rows", argument=name)
     return codes
 
 
@@ -250,11 +235,7 @@ def _baseline(who: str, seen: Mapping[Hashable, float], y_train: ArrayLike | Map
     train = _counts(who, "y_train", y_train)
     missing = [label for label, n in seen.items() if n > 0 and train.get(label, 0) == 0]
     if missing:
-        raise fail(
-            who,
-            f"y_train does not contain {missing[0]!r} but y does",
-            "use a baseline that has every class of y",
-            argument="y_train",
-        )
+        what = f"y_train does not contain {missing[0]!r} but y does"
+        raise fail(who, what, "use a baseline that has every class of y", argument="y_train")
     n, total = sum(seen.values()), sum(train.values())
     return float(sum(k / n * np.log2(total / train[label]) for label, k in seen.items() if k > 0))

@@ -186,12 +186,8 @@ def _order(
 
 def _other(who: str, rejected: Hashable, labels: list[Hashable]) -> None:
     if rejected in labels:
-        raise fail(
-            who,
-            f"rejected is {rejected!r}, which is one of the classes",
-            "give another label for rejected rows",
-            argument="rejected",
-        )
+        what = f"rejected is {rejected!r}, which is one of the classes"
+        raise fail(who, what, "give another label for rejected rows", argument="rejected")
 
 
 def _objects(labels: list[Hashable]) -> np.ndarray:

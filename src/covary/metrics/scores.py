@@ -92,12 +92,8 @@ def msll(y: ArrayLike, mean: ArrayLike, std: ArrayLike, y_train: ArrayLike) -> f
     who = "metrics.msll"
     losses, train = _losses(who, y, mean, std), _array(who, "y_train", y_train)
     if train.shape[1:] != losses.shape[1:]:
-        raise fail(
-            who,
-            f"y_train has shape {train.shape} but y has {losses.shape}",
-            "give the same number of outputs in both",
-            argument="y_train",
-        )
+        what = f"y_train has shape {train.shape} but y has {losses.shape}"
+        raise fail(who, what, "give the same number of outputs in both", argument="y_train")
     location, scale = (np.broadcast_to(moment, losses.shape) for moment in _moments(who, "y_train", train))
     return float(np.mean(losses - _losses(who, y, location, scale)))
 
@@ -172,13 +168,11 @@ def _array(who: str, name: str, value: ArrayLike, *, like: np.ndarray | None = N
     """Return a float64 array (n,) or (n, p), after checking that it is finite (if ``finite``) and has the shape of ``like``."""
     array = as_numbers(who, name, value, "encode it as numbers first").astype(np.float64)
     if array.ndim not in (1, 2) or array.size == 0:
-        raise fail(
-            who, f"{name} has shape {array.shape}", "give one number per row, or a table (n, p) for p outputs", argument=name
-        )
+        what = f"{name} has shape {array.shape}"
+        raise fail(who, what, "give one number per row, or a table (n, p) for p outputs", argument=name)
     if like is not None and array.shape != like.shape:
-        raise fail(
-            who, f"{name} has shape {array.shape} but y has {like.shape}", "give arrays of the same shape", argument=name
-        )
+        what = f"{name} has shape {array.shape} but y has {like.shape}"
+        raise fail(who, what, "give arrays of the same shape", argument=name)
     if finite:
         check_finite(who, name, array)
     return array

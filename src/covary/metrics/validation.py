@@ -49,12 +49,8 @@ def scorer(name: str, *, level: float = 0.95, y_train: ArrayLike | Mapping[Hasha
     _level("metrics.scorer", level)
     if y_train is not None:
         if name != "information":
-            raise fail(
-                "metrics.scorer",
-                f"y_train is given for {name!r}",
-                "leave it out: only 'information' uses it",
-                argument="y_train",
-            )
+            what = f"y_train is given for {name!r}"
+            raise fail("metrics.scorer", what, "leave it out: only 'information' uses it", argument="y_train")
         y_train = dict(_counts("metrics.scorer", "y_train", y_train))  # type: ignore[assignment]
     return partial(_score_classes, name, y_train) if name in [*_CLASSES, "information"] else partial(_score, name, level)
 
@@ -297,22 +293,16 @@ def _splits(
     X = from_arrow(X)
     X = X if hasattr(X, "shape") else as_array(who, "X", X)
     if X.shape[:1] != y.shape[:1]:
-        raise fail(
-            who, Option("X") + f" has shape {X.shape} but y has {counted(len(y), 'row')}", "give one row of X per row of y"
-        )
+        what = Option("X") + f" has shape {X.shape} but y has {counted(len(y), 'row')}"
+        raise fail(who, what, "give one row of X per row of y")
     if int(cv) != cv or not 2 <= cv <= len(y) // 2:
-        raise fail(
-            who, f"cv is {cv} for {counted(len(y), 'row')}", "give a number of folds from 2 to half the rows", argument="cv"
-        )
+        what = f"cv is {cv} for {counted(len(y), 'row')}"
+        raise fail(who, what, "give a number of folds from 2 to half the rows", argument="cv")
     if classes:
         label, least = min(Counter(y.tolist()).items(), key=lambda item: item[1])
         if least < cv:
-            raise fail(
-                who,
-                f"cv is {cv} but y is {label!r} in only {counted(least, 'row')}",
-                "give fewer folds, or drop that class",
-                argument="cv",
-            )
+            what = f"cv is {cv} but y is {label!r} in only {counted(least, 'row')}"
+            raise fail(who, what, "give fewer folds, or drop that class", argument="cv")
         return X, y, list(StratifiedKFold(int(cv), shuffle=True, random_state=random_state).split(y, y))
     splits = list(KFold(int(cv), shuffle=True, random_state=random_state).split(y))
     for i, (_, test) in enumerate(splits):

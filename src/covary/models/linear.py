@@ -85,11 +85,8 @@ class BayesianLinear:
         """Return Σ_p^½ for m weights: standard deviations (m,), or a symmetric matrix."""
         B = np.asarray(self.prior_covariance, np.float64)
         if B.shape not in ((), (m,), (m, m)):
-            raise fail(
-                "models.BayesianLinear",
-                f"the prior covariance has shape {B.shape} for {m} features",
-                f"give shape (), ({m},) or ({m}, {m})",
-            )
+            what = f"the prior covariance has shape {B.shape} for {m} features"
+            raise fail("models.BayesianLinear", what, f"give shape (), ({m}) or ({m}, {m})")
         if B.ndim == 2:
             return symmetric_root(B)
         check_positive("models.BayesianLinear", "prior_covariance", B, zero=True)
@@ -108,11 +105,8 @@ class BayesianLinear:
         psi, y = self.whitened(X), check_vector("models.BayesianLinear", "y", y).astype(np.float64)
         n, m = psi.shape
         if len(y) != n:
-            raise fail(
-                "models.BayesianLinear",
-                Option("y") + f" has {len(y)} entries but " + Option("X") + f" has {n} rows",
-                "give one per row",
-            )
+            what = Option("y") + f" has {len(y)} entries but " + Option("X") + f" has {n} rows"
+            raise fail("models.BayesianLinear", what, "give one per row")
         check_positive("models.BayesianLinear", "noise_variance", self.noise_variance, zero=True)
         if route not in ("auto", "primal", "dual"):
             raise fail("models.BayesianLinear", f"route is {route!r}", "choose 'auto', 'primal' or 'dual'", argument="route")

@@ -68,7 +68,7 @@ class LocalScale:
     @cached_property
     def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
         y = self.posterior.leave_one_out()
-        return self._of(y.mean, y.variance + _noise(self.posterior.model))
+        return self._of(y.mean, y.variance + self.posterior.model.noise)
 
     def at(self, X: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean factor at every row, and the variance of its logarithm."""
@@ -135,7 +135,7 @@ def local_scale(
         return float(np.average(stated.log_prob(np.sqrt(q)), weights=w))
 
     left = process.leave_one_out()
-    moments = left.mean[judged], left.variance[judged] + _noise(process.model)
+    moments = left.mean[judged], left.variance[judged] + process.model.noise
     plain = value(max(float(np.average(q, weights=w)), FLOOR), 0.0)  # the best single factor for all rows
     found = []
     for power in POWERS:
@@ -148,12 +148,6 @@ def local_scale(
     return LocalScale(process, unit, level, power, gain) if always or gain > CLEARLY else None
 
 
-def _noise(model: Model) -> float:
-    """Return the noise variance of a model with Gaussian noise."""
-    assert isinstance(model.likelihood, Gaussian)
-    return float(model.likelihood.variance)
-
-
 def conditioned(model: Model, seen: Data) -> Posterior:
     """Return the posterior of h: exact for few rows, otherwise by Vecchia's approximation."""
     gram: AbstractGram = Dense() if seen.rows <= ROWS else Vecchia(NEIGHBOURS)
@@ -163,9 +157,7 @@ def conditioned(model: Model, seen: Data) -> Posterior:
 def errors(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     """Return every row's number of observations, and their mean squared standardised error with the row left out."""
     data, left = posterior.data, posterior.leave_one_out()
-    likelihood = posterior.model.likelihood
-    assert isinstance(likelihood, Gaussian)
-    noise = likelihood._each(data)
+    noise = posterior.model.gaussian._each(data)
     w = np.ones(data.rows) if data.weight is None else data.weight
     scatter = np.zeros(data.rows) if data.scatter is None else data.scatter
     stated = left.variance + noise

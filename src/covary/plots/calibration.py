@@ -161,11 +161,8 @@ def plot_reliability(
     labels = sorted(set(np.asarray(y).tolist())) if classes is None else list(classes)
     two = p.ndim == 1 or p.shape[1] == 2
     if two and len(labels) != 2:
-        raise fail(
-            "plots.plot_reliability",
-            Option("y") + f" contains {len(labels)} classes but p is for two",
-            "give classes, the two labels",
-        )
+        what = Option("y") + f" contains {len(labels)} classes but p is for two"
+        raise fail("plots.plot_reliability", what, "give classes, the two labels")
     bins = int(np.clip(len(p) // 10, 2, bins))
     ax = one(ax, (4.2, 3.3))
     ax.plot([0, 1], [0, 1], color=ink(), lw=0.9, ls="--")

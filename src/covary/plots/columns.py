@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
-from covary.kernels.combine import Columns
+from covary.kernels.base import AbstractKernel, inner_kernels
 from covary.tables.column import Column
 
 if TYPE_CHECKING:
@@ -28,14 +27,8 @@ def columns_of(kernel: AbstractKernel | None, columns: int) -> tuple[int, ...]:
     >>> columns_of(2.0 * (Matern52().on(0) * Matern52().on(2)), 4)
     (0, 2)
     """
-    if isinstance(kernel, Columns):
-        return tuple(sorted(int(c) for c in kernel.columns))
-    if isinstance(kernel, Scaled | Power):
-        return columns_of(kernel.kernel, columns)
-    parts = kernel.factors if isinstance(kernel, Product) else kernel.terms if isinstance(kernel, Sum) else None
-    if parts is None:
-        return tuple(range(columns))
-    return tuple(sorted({c for part in parts for c in columns_of(part, columns)}))
+    inner = () if kernel is None else inner_kernels(kernel, columns, closed=AbstractKernel)
+    return tuple(sorted({int(c) for _, _, seen in inner for c in seen})) or tuple(range(columns))
 
 
 def typical(x: np.ndarray, coded: set[int]) -> np.ndarray:

@@ -86,7 +86,7 @@ def plot_components(
     size = (7.0, 1.9) if single else (3.4, 2.6)
     axes = several(who, ax, len(chosen), panel=size, wide=1 if single else None, sharex=single)
     rows = inputs.take(np.unique(np.linspace(0, inputs.rows - 1, min(inputs.rows, MOST_ROWS)).astype(int)))
-    reader, coded = Reader(who, post), coded_columns(post.model.kernel, range(inputs.columns))
+    reader, coded = Reader(who, post), coded_columns(post.model.kernel, inputs.columns)
     for one, j in zip(axes, chosen, strict=True):
         term = _Term(post, reader, there.kernels[j], rows, x, coded)
         _panel(one, term, labels, points, margin)

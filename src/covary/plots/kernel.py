@@ -143,9 +143,8 @@ def plot_kernel(
     kernel = _kernel(who, kernel)
     columns = columns or fewest_columns(who, kernel)
     if not 0 <= along < columns:
-        raise fail(
-            who, f"along is {along} and the kernel has {counted(columns, 'column')}", "give one of them", argument="along"
-        )
+        what = f"along is {along} and the kernel has {counted(columns, 'column')}"
+        raise fail(who, what, "give one of them", argument="along")
     stationary = kernel.traits.stationary
     low, high = reach(kernel, columns, along)
     if over is not None:
@@ -258,12 +257,8 @@ def plot_gram(
     if sort is None and inputs.columns == 1:
         sort = 0
     if sort is not None and not 0 <= sort < inputs.columns:
-        raise fail(
-            who,
-            f"sort is {sort} and " + Option("X") + f" has {counted(inputs.columns, 'column')}",
-            "give the number of a column",
-            argument="sort",
-        )
+        what = f"sort is {sort} and " + Option("X") + f" has {counted(inputs.columns, 'column')}"
+        raise fail(who, what, "give the number of a column", argument="sort")
     order = np.arange(inputs.rows) if sort is None else np.argsort(np.asarray(inputs.x)[:, sort], kind="stable")
     order = order[:: max(1, -(-len(order) // MOST_ROWS))]
     rows = inputs.take(order)

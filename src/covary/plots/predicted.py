@@ -178,9 +178,8 @@ def plot_residuals(
         z = (y - centre) / std
     at = centre if against is None else as_numbers(who, "against", against).astype(np.float64)
     if at.shape != z.shape:
-        raise fail(
-            who, f"against has shape {at.shape} for {counted(len(z), 'row')}", "give one number per row", argument="against"
-        )
+        what = f"against has shape {at.shape} for {counted(len(z), 'row')}"
+        raise fail(who, what, "give one number per row", argument="against")
     ax = one(ax, (5.6, 3.6))
     shown = thinned(len(z))
     colours = np.where(np.abs(z[shown]) > HALF, ORANGE, BLUE)

@@ -153,9 +153,8 @@ def plot_relevance(
     names = list(names)  # type: ignore[arg-type]
     values = np.asarray(values, np.float64)
     if values.shape != (len(names),):
-        raise fail(
-            "plots.plot_relevance", f"got {counted(len(names), 'name')} and values of shape {values.shape}", "give one for each"
-        )
+        what = f"got {counted(len(names), 'name')} and values of shape {values.shape}"
+        raise fail("plots.plot_relevance", what, "give one for each")
     order = np.argsort(-values, kind="stable")[:most]
     label = [str(names[i]) for i in order]
     bars = values[order]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -14,9 +12,8 @@ from covary import fits
 from covary._checks import fail
 from covary._words import counted
 from covary.data import Inputs
-from covary.kernels.base import AbstractKernel
+from covary.kernels.base import AbstractKernel, inner_kernels
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
-from covary.kernels.combine import Columns
 from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.softmax import Softmax
 from covary.model import Model
@@ -26,7 +23,6 @@ from covary.tables.labels import label_text
 
 Drawable = AbstractPosterior | fits.Model  # the models that can be drawn
 Label = str | int | float | bool | np.generic  # of a class
-Part: TypeAlias = "AbstractKernel | tuple[Part, ...] | np.ndarray | float | None"  # a kernel, several, or a field of one
 
 
 @dataclass(frozen=True)
@@ -116,7 +112,7 @@ class Source:
         """The columns that contain codes of categories."""
         if not self.posteriors:
             return set(self.training.coded)
-        return coded_columns(self.model.kernel, range(self.inputs.columns))
+        return coded_columns(self.model.kernel, self.inputs.columns)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -162,21 +158,14 @@ class Source:
         return np.stack([np.asarray(answer.columns[title], np.float64) for title in titles], axis=1)
 
 
-def coded_columns(kernel: Part, columns: Sequence[int]) -> set[int]:
+def coded_columns(kernel: AbstractKernel | tuple[AbstractKernel, ...], columns: int) -> set[int]:
     """Return the columns that a kernel reads as codes of categories; values between two codes have no meaning.
 
     Examples
     --------
-    >>> from covary.kernels import Hamming, Matern52
-    >>> coded_columns(Matern52().on(0, 1) * (2.0 * Hamming().on(2)), range(3))
+    >>> from covary.kernels import Matern52
+    >>> coded_columns(Matern52().on(0, 1) * (2.0 * Hamming().on(2)), 3)
     {2}
     """
-    if isinstance(kernel, tuple):
-        return {c for part in kernel for c in coded_columns(part, columns)}
-    if isinstance(kernel, Hamming | Exchangeable | Categories):
-        return set(columns)
-    if isinstance(kernel, Columns):
-        return coded_columns(kernel.kernel, [columns[int(c)] for c in kernel.columns])
-    if not isinstance(kernel, AbstractKernel):
-        return set()
-    return {c for f in dataclasses.fields(kernel) for c in coded_columns(getattr(kernel, f.name), columns)}
+    coded = [seen for _, part, seen in inner_kernels(kernel, columns) if isinstance(part, Hamming | Exchangeable | Categories)]
+    return {int(c) for seen in coded for c in seen}

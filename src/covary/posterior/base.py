@@ -128,11 +128,8 @@ class AbstractPosterior:
         inputs = as_inputs(X, who)
         inputs = inputs.with_x(inputs.x.astype(self.data.dtype))
         if inputs.columns != self.data.X.columns:
-            raise fail(
-                who,
-                Option("X") + f" has {counted(inputs.columns, 'column')} but the model learned {self.data.X.columns}",
-                "give the same columns",
-            )
+            what = Option("X") + f" has {counted(inputs.columns, 'column')} but the model learned {self.data.X.columns}"
+            raise fail(who, what, "give the same columns")
         self.model.prior.check(inputs)
         return inputs
 
@@ -201,12 +198,8 @@ class AbstractPosterior:
             raise fail(who, f"size is given but {name} observations have none", "leave it out", argument="size")
         each = as_numbers(who, "size", size).astype(np.float64)
         if each.shape not in ((), (rows,)):
-            raise fail(
-                who,
-                f"size has shape {each.shape} but " + Option("X") + f" has {counted(rows, 'row')}",
-                "give one number, or one per row",
-                argument="size",
-            )
+            what = f"size has shape {each.shape} but " + Option("X") + f" has {counted(rows, 'row')}"
+            raise fail(who, what, "give one number, or one per row", argument="size")
         check_positive(who, "size", each)
         return np.broadcast_to(each, rows)
 

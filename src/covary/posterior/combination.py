@@ -189,6 +189,16 @@ class Combination(AbstractPosterior, Generic[E]):
             The maximum number of rows.
         key
             The random seed.
+
+        Examples
+        --------
+        >>> from covary import GP, Data, Model, condition
+        >>> from covary.committee import Committee
+        >>> x = np.linspace(0.0, 6.0, 60)[:, None]
+        >>> post = condition(Model(GP("Matern52()")), Data(x, np.sin(x[:, 0])), gram=Committee(3, rule="bcm"))
+        >>> rows, said = post.left_out()
+        >>> len(rows), bool((said.variance > post.predict(x).f.variance).all())
+        (60, True)
         """
         return self.experts.leave_one_out(self.data, most, key)
 

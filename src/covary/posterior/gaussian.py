@@ -151,9 +151,8 @@ class Posterior(AbstractPosterior):
         """Return the joint posterior covariance of f at new inputs (R&W, eq. 2.24)."""
         inputs = self._inputs(X, "Posterior.covariance")
         if self.model.likelihood.latents > 1:
-            raise fail(
-                "Posterior.covariance", "the model has several latent functions", "predict gives their covariance row by row"
-            )
+            what = "the model has several latent functions"
+            raise fail("Posterior.covariance", what, "predict gives their covariance row by row")
         m = inputs.rows
         check_memory(
             "Posterior.covariance", (3 * m * m + 2 * m * self.data.rows) * 8, "predict fewer rows at a time, or variances only"

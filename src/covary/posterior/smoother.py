@@ -41,11 +41,8 @@ def _linear(who: str, posterior: Posterior, kinds: tuple[type, ...] = (DenseBoun
         name = type(posterior.model.likelihood).__name__
         raise fail(who, f"the mean is not linear in y ({name}, {posterior.status})", "use Gaussian noise with Exact()")
     if not (posterior.factorised and isinstance(posterior.bound, kinds)):
-        raise fail(
-            who,
-            "the posterior was computed with " + Option("gram", posterior.kind),
-            "condition with " + Option("gram", "Dense()"),
-        )
+        what = "the posterior was computed with " + Option("gram", posterior.kind)
+        raise fail(who, what, "condition with " + Option("gram", "Dense()"))
     return posterior
 
 
@@ -301,9 +298,8 @@ class NadarayaWatson:
         if isinstance(kappa, AbstractKernel):
             kappa.check(inputs)
         elif not callable(kappa):
-            raise fail(
-                who, f"kernel is {kappa!r}", "give a kernel, its text, or a function of the scaled distance", argument="kernel"
-            )
+            what = f"kernel is {kappa!r}"
+            raise fail(who, what, "give a kernel, its text, or a function of the scaled distance", argument="kernel")
         check_positive(who, "lengthscale", self.lengthscale)
         if np.shape(self.lengthscale) not in ((), (inputs.columns,)):
             what = (
@@ -316,11 +312,8 @@ class NadarayaWatson:
         if y.ndim == 1:
             y = check_vector(who, "y", y, inputs.rows)
         elif y.ndim != 2 or y.shape[0] != inputs.rows:
-            raise fail(
-                who,
-                Option("y") + f" has shape {y.shape} but " + Option("X") + f" has {counted(inputs.rows, 'row')}",
-                "give one row of y per row of X",
-            )
+            what = Option("y") + f" has shape {y.shape} but " + Option("X") + f" has {counted(inputs.rows, 'row')}"
+            raise fail(who, what, "give one row of y per row of X")
         self.kappa_, self.X_, self.y_ = kappa, inputs, y.astype(inputs.x.dtype)
         return self
 

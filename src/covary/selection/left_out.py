@@ -74,18 +74,16 @@ class _Slopes(NamedTuple):
 
 def _solve(who: str, model: Model, data: Data, jitter: float) -> _Parts:
     """Compute the inverse that all scores use, by one factorisation with fixed jitter, so that the objective is continuous."""
-    bound, likelihood = bind(who, model, data, Dense()), model.likelihood
+    bound, likelihood = bind(who, model, data, Dense()), model.gaussian
     assert isinstance(bound, DenseBound)
-    assert isinstance(likelihood, Gaussian)
     n, item = data.rows, data.dtype.itemsize
     check_memory(who, 4 * n * n * item, "use fewer rows")
     sites, shift = likelihood.sites(data), residual(model, data)
     try:
         factor = bound.noise_factor(sites, jitter)
     except NotPositiveDefinite:
-        raise NotPositiveDefinite(
-            who, "K + noise has no Cholesky factor at these parameters", "raise the noise or the jitter"
-        ) from None
+        what = "K + noise has no Cholesky factor at these parameters"
+        raise NotPositiveDefinite(who, what, "raise the noise or the jitter") from None
     alpha = columns(factor.alpha(shift))
     projected = None if bound.basis is None else factor.project()[:2]
     P = tiles.mirror(factor.inverse(consume=True))
@@ -112,14 +110,8 @@ def _gradient(model: Model, data: Data, parts: _Parts, slopes: _Slopes, folds: F
     kernel = tiles.pull_gram(parts.bound.kernel, data.X, G, -1.0, -u, alpha, parts.bound.gram.tile)
     noise = float((own if data.weight is None else own / data.weight).sum())
     if slopes.repeats:
-        noise += _repeats(model, data)[1]
+        noise += model.gaussian.repeats(data)[1]
     return shaped(model, kernel, model.mean.pull(data.X, -u.sum(1)), model.likelihood.replace(variance=noise))
-
-
-def _repeats(model: Model, data: Data) -> tuple[float, float]:
-    """Return the contribution of rows with several observations to the log density, and its slope over the noise."""
-    assert isinstance(model.likelihood, Gaussian)
-    return model.likelihood.repeats(data)
 
 
 def _log_density(e: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -142,6 +134,16 @@ def _profiled(who: str, error: float, count: float) -> tuple[float, float]:
     if error <= 0:
         raise fail(who, "the error is exactly zero", "the data are noise-free: use the log evidence")
     return -0.5 * count * float(np.log(error)), -0.5 * count / error
+
+
+def _value(who: str, loss: str, e: np.ndarray, c: np.ndarray, model: Model, data: Data) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the objective for errors e with variances c, and its slopes over both."""
+    if loss == "log density":
+        value, e_bar, c_bar = _log_density(e, c)
+        return value + model.gaussian.repeats(data)[0], e_bar, c_bar
+    error, e_bar, count = _mean_square(e, data)
+    value, slope = _profiled(who, error, count)
+    return value, slope * e_bar, np.zeros(len(e))
 
 
 def _gaussian(who: str, model: Model, data: Data) -> Model:
@@ -263,13 +265,7 @@ class LeaveOneOut(ClosedForm):
         _check_loss(self._who, self.loss)
         p = self._diagonal(parts)
         e, c = residuals(parts.alpha, p)
-        if self.loss == "log density":
-            value, e_bar, c_bar = _log_density(e, c)
-            value += _repeats(model, data)[0]
-        else:
-            error, e_bar, count = _mean_square(e, data)
-            value, slope = _profiled(self._who, error, count)
-            e_bar, c_bar = slope * e_bar, np.zeros(len(e))
+        value, e_bar, c_bar = _value(self._who, self.loss, e, c, model, data)
         dtype, wide = parts.P.dtype, p[:, None]  # e = alpha/p, c = 1/p
         p_bar = -(e_bar * e / wide).sum(1) - c_bar / p**2
         return _Slopes(value, (e_bar / wide).astype(dtype), p_bar.astype(dtype), self.loss == "log density")
@@ -366,12 +362,8 @@ class KFold(ClosedForm):
     def rows(self, data: Data) -> list[np.ndarray]:
         """Return the rows of every fold."""
         if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 2 <= self.k <= data.rows:
-            raise fail(
-                "KFold",
-                f"k is {self.k!r} for {counted(data.rows, 'row')}",
-                "give a number of folds from 2 to the number of rows",
-                argument="k",
-            )
+            what = f"k is {self.k!r} for {counted(data.rows, 'row')}"
+            raise fail("KFold", what, "give a number of folds from 2 to the number of rows", argument="k")
         return [np.sort(f) for f in np.array_split(np.random.default_rng(self.seed).permutation(data.rows), self.k)]
 
     def _folds(self, data: Data) -> Folds | None:
@@ -402,9 +394,8 @@ class KFold(ClosedForm):
         model = as_model(model)
         if model.likelihood.support == "labels" or model.likelihood.sized:
             name = type(model.likelihood).__name__
-            raise fail(
-                "KFold", f"a squared error is requested for {name} observations", "use " + Option("loss", "'log density'")
-            )
+            what = f"a squared error is requested for {name} observations"
+            raise fail("KFold", what, "use " + Option("loss", "'log density'"))
         if not self._closed(model):
             return _mean_square(columns(self._refits(model, data)[1]), data)[0]
         with precision(data.dtype), blas_threads(data.rows):
@@ -447,13 +438,7 @@ class KFold(ClosedForm):
             C = _block_inverse("KFold", parts, rows)
             e[rows], c[rows] = C @ parts.alpha[rows], np.diagonal(C)
             blocks.append(C)
-        if self.loss == "log density":
-            value, e_bar, c_bar = _log_density(e, c)
-            value += _repeats(model, data)[0]
-        else:
-            error, e_bar, count = _mean_square(e, data)
-            value, slope = _profiled(self._who, error, count)
-            e_bar, c_bar = slope * e_bar, np.zeros(data.rows)
+        value, e_bar, c_bar = _value(self._who, self.loss, e, c, model, data)
         dtype, alpha_bar, P_bar = parts.P.dtype, np.empty_like(parts.alpha), []
         for rows, C in zip(folds, blocks, strict=True):
             bar = C @ e_bar[rows]

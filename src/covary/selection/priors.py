@@ -50,11 +50,8 @@ class Priors:
         size = slot.stop - slot.start
         densities = each(self.by_path[path], size)
         if len(densities) != size:
-            raise fail(
-                "priors",
-                f"{path} has {counted(size, 'entry', 'entries')} but {counted(len(densities), 'prior')}",
-                "give one, or one each",
-            )
+            what = f"{path} has {counted(size, 'entry', 'entries')} but {counted(len(densities), 'prior')}"
+            raise fail("priors", what, "give one, or one each")
         return densities
 
     def box(self, packing: Packing[Model]) -> tuple[np.ndarray, np.ndarray]:

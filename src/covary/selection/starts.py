@@ -7,7 +7,7 @@ can explain a different part.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from covary._module import Mark
 from covary.data import Data
-from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
+from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, inner_kernels
 from covary.kernels.combine import Columns
 from covary.kernels.dot_product import Linear, Polynomial
 from covary.kernels.isotropic import PiecewisePolynomial, SquaredExponentialMixture
@@ -38,7 +38,6 @@ FEW_ROWS = 5  # shortest length-scale tried on one input, in rows
 ASIDE = 10.0  # factor on the length-scales of the other columns then: rows are neighbours in time, whatever their other values
 ALIKE, APART, SMOOTHED, MOST = 0.6, 0.5, 10, 20_000  # criteria for a column that orders the rows: see :func:`ordering`
 SHRINK = 4.0  # factor by which each further term of a sum starts shorter and smaller
-COMBINATIONS = (Sum, Product, Scaled, Power, Columns)
 ELSEWHERE = (Mapped, Warped, OnSphere, FactorMetric, Periodised)  # kernels inside which the scales of the columns do not apply
 
 
@@ -100,49 +99,10 @@ def _per_row(data: Data) -> np.ndarray:
     return data.scatter if data.weight is None else data.scatter / data.weight
 
 
-def owners(
-    kernel: AbstractKernel | tuple[AbstractKernel, ...], columns: int | np.ndarray, path: str = "kernel"
-) -> list[tuple[str, AbstractKernel, np.ndarray]]:
-    """Return every inner kernel that is not a combination, with the path of its parameters and its columns.
-
-    Kernels inside a kernel that changes the inputs (a map, a sphere) are omitted: the scales of the columns do not apply there.
-
-    Parameters
-    ----------
-    kernel
-        A kernel, or a tuple of them.
-    columns
-        Its input columns: their number, or the columns themselves.
-    path
-        Its path in the model.
-
-    Examples
-    --------
-    >>> from covary.kernels import Hamming, Matern52
-    >>> for path, part, seen in owners(2.0 * (Matern52().on(0, 2) * Hamming().on(1)), 3):
-    ...     print(path, type(part).__name__, seen)
-    kernel.0 Matern52 [0 2]
-    kernel.1 Hamming [1]
-    """
-    seen = np.arange(columns) if isinstance(columns, int | np.integer) else np.asarray(columns)
-    if isinstance(kernel, tuple):
-        return [item for i, k in enumerate(kernel) for item in owners(k, seen, f"{path}.{i}")]
-    found: list[tuple[str, AbstractKernel, np.ndarray]] = []
-    if not isinstance(kernel, COMBINATIONS):
-        found.append((path, kernel, seen))
-    if isinstance(kernel, ELSEWHERE):
-        return found
-    inner = seen[list(kernel.columns)] if isinstance(kernel, Columns) else seen
-    for _, below, value in children(kernel, path):
-        if isinstance(value, AbstractKernel) or (isinstance(value, tuple) and value and isinstance(value[0], AbstractKernel)):
-            found += owners(value, inner, below)
-    return found
-
-
 def lengthscale_paths(kernel: Kernel, columns: int) -> dict[str, np.ndarray]:
     """Return the paths (from the model) of stationary length-scales, with the columns each applies to."""
     found: dict[str, np.ndarray] = {}
-    for path, owner, seen in owners(kernel, columns):
+    for path, owner, seen in inner_kernels(kernel, columns, closed=ELSEWHERE):
         if isinstance(owner, AbstractStationary):
             found[f"{path}.lengthscale"] = seen
     return found
@@ -225,7 +185,7 @@ def starting_values(model: Model, data: Data, *, calm: bool = False) -> Model:
         for rank, term in enumerate(terms):
             path = root if len(terms) == 1 else f"{root}.{rank}"
             shrink = SHRINK**-rank
-            for at, owner, seen_by in owners(term, data.X.columns, path):
+            for at, owner, seen_by in inner_kernels(term, data.X.columns, path, closed=ELSEWHERE):
                 values |= {f"{at}.{name}": v for name, v in _natural(owner, columns.take(seen_by), shrink).items()}
             for name, parameter in parameters(term, path).items():
                 if name.endswith("variance"):
@@ -284,21 +244,17 @@ def _natural(kernel: AbstractKernel, x: Column, shrink: float) -> dict[str, Arra
     return {}
 
 
-def _sums(kernel: Kernel, path: str) -> list[tuple[str, Sum]]:
-    """Return every sum inside a kernel with the path of its terms."""
-    if isinstance(kernel, Sum | Product | tuple):
-        parts = kernel if isinstance(kernel, tuple) else kernel.terms if isinstance(kernel, Sum) else kernel.factors
-        below = [item for i, part in enumerate(parts) for item in _sums(part, f"{path}.{i}")]
-        return [(path, kernel), *below] if isinstance(kernel, Sum) else below
-    if isinstance(kernel, Scaled | Power | Columns):
-        return _sums(kernel.kernel, _below(kernel, path))
-    return []
-
-
-def _below(kernel: Scaled | Power | Columns, path: str) -> str:
-    """Return the path of the kernel inside a wrapper: that of the wrapper, unless the name of its variance would collide."""
-    collides = isinstance(kernel, Scaled) and "variance" in parameters(kernel.kernel)
-    return f"{path}.kernel" if collides else path
+def _sums(kernel: Kernel, path: str) -> Iterator[tuple[str, Sum]]:
+    """Yield every sum inside a kernel with the path of its terms."""
+    if isinstance(kernel, tuple):
+        for i, part in enumerate(kernel):
+            yield from _sums(part, f"{path}.{i}")
+    elif isinstance(kernel, Sum | Product | Scaled | Power | Columns):
+        if isinstance(kernel, Sum):
+            yield path, kernel
+        for _, below, value in children(kernel, path):
+            if isinstance(value, AbstractKernel | tuple):
+                yield from _sums(value, below)
 
 
 def spread_equal(model: Model) -> Model:

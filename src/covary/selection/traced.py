@@ -40,11 +40,8 @@ def check_combination(model: Model, data: Data, inference: AbstractInference, gr
         name = type(model.likelihood).__name__
         raise fail(WHO, _cannot("likelihood", f"{name}(...)"), f"trace a model with Gaussian noise, or {INSTEAD}")
     if not isinstance(inference, Exact):
-        raise fail(
-            WHO,
-            _cannot("inference", f"{type(inference).__name__}()"),
-            "use " + Option("inference", "Exact()") + f", or {INSTEAD}",
-        )
+        what = _cannot("inference", f"{type(inference).__name__}()")
+        raise fail(WHO, what, "use " + Option("inference", "Exact()") + f", or {INSTEAD}")
     if not isinstance(gram, Dense):
         raise fail(WHO, _cannot("gram", f"{type(gram).__name__}(...)"), "use " + Option("gram", "Dense()") + f", or {INSTEAD}")
     basis = model.prior.basis
@@ -62,11 +59,8 @@ def check_precision(data: Data) -> None:
     if jax.dtypes.canonicalize_dtype(np.float64) != np.float32:
         return
     if is_traced(data.X.x) or data.dtype != np.float32:
-        raise fail(
-            WHO,
-            "JAX computes in 32 bit here, which is too coarse for a covariance matrix",
-            "trace it inside `with jax.enable_x64(True):`, where data of type float32 stay float32",
-        )
+        what = "JAX computes in 32 bit here, which is too coarse for a covariance matrix"
+        raise fail(WHO, what, "trace it inside `with jax.enable_x64(True):`, where data of type float32 stay float32")
 
 
 def check_shapes(model: Model, data: Data) -> None:

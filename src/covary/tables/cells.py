@@ -82,11 +82,8 @@ def read_cells(who: str, what: Text, column: Any, expected: str | None = None) -
     row = int(np.flatnonzero(~found.missing)[0])
     names = {NUMBER: "numbers", BOOLEAN: "true or false", DATE: "dates", DURATION: "durations", CATEGORY: "text"}
     first = quoted(np.asarray(column, dtype=object)[row])
-    raise fail(
-        who,
-        what + f" contains {names[found.kind]} ({first} " + Place(row) + f") but contained {names[expected]} in fit",
-        "give values of the same kind",
-    )
+    what = what + f" contains {names[found.kind]} ({first} " + Place(row) + f") but contained {names[expected]} in fit"
+    raise fail(who, what, "give values of the same kind")
 
 
 def _empty(kind: str, rows: int) -> Cells:
@@ -116,9 +113,8 @@ def _read(who: str, what: Text, column: Any) -> Cells:
     if kind in "mM":
         return Cells(DATE if kind == "M" else DURATION, _micro(who, what, array), aware=zone is not None)
     if kind == "c":
-        raise fail(
-            who, what + " contains complex numbers", "Complex data not supported: give real and imaginary parts separately"
-        )
+        what = what + " contains complex numbers"
+        raise fail(who, what, "Complex data not supported: give real and imaginary parts separately")
     if kind not in "OSU":
         raise fail(who, what + f" has type {array.dtype}", "give numbers, text or dates")
     return _objects(who, what, array.astype(object))
@@ -168,11 +164,8 @@ def _objects(who: str, what: Text, array: np.ndarray) -> Cells:
     if not every(str, Real, Decimal, np.bool_):
         odd = next(i for i in np.flatnonzero(~gone) if not isinstance(array[i], str | bytes | Real | Decimal | np.bool_))
         kind = type(array[odd]).__name__
-        raise fail(
-            who,
-            what + f" contains {kind} ({quoted(array[odd])} " + Place(odd) + ")",
-            "give numbers, text or dates, or " + LEAVE_OUT,
-        )
+        what = what + f" contains {kind} ({quoted(array[odd])} " + Place(odd) + ")"
+        raise fail(who, what, "give numbers, text or dates, or " + LEAVE_OUT)
     return _text(who, what, array, gone, there)
 
 
@@ -208,11 +201,8 @@ def _check_mixture(
         return
     odd = [i for i, v in zip(np.flatnonzero(~gone), there, strict=True) if numbers[v] is None]
     more = f", {len(odd)} such entries in all" if len(odd) > 1 else ""
-    raise fail(
-        who,
-        what + f" contains text among numbers ({quoted(array[odd[0]])} " + Place(odd[0]) + f"{more})",
-        "correct it, or " + Remedy("column as categories", "make the column categorical"),
-    )
+    what = what + f" contains text among numbers ({quoted(array[odd[0]])} " + Place(odd[0]) + f"{more})"
+    raise fail(who, what, "correct it, or " + Remedy("column as categories", "make the column categorical"))
 
 
 def check_names(who: str, what: Text, texts: Sequence[str]) -> None:

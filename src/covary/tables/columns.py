@@ -153,11 +153,11 @@ class Columns:
         """Encode a table; columns are matched by name in any order, and additional columns are ignored."""
         if self.named and not hasattr(table, "columns"):
             what = Option("X") + " has no column names, but the model was fitted to a table with text, dates or missing values"
-            raise fail(who, what, f"give a table with the columns {_few([c.name for c in self.each])}")
+            raise fail(who, what, f"give a table with the columns {some([repr(c.name) for c in self.each], 8)}")
         by_name = {str(k): k for k in table.columns} if self.named else {c.name: j for j, c in enumerate(self.each)}
-        lacking = [c.name for c in self.each if c.name not in by_name]
+        lacking = [repr(c.name) for c in self.each if c.name not in by_name]
         if lacking:
-            raise fail(who, Option("X") + f" has no column {_few(lacking)}", "give every column the model was fitted to")
+            raise fail(who, Option("X") + f" has no column {some(lacking, 8)}", "give every column the model was fitted to")
         rows = len(table)
         out = Mapped(np.empty((rows, self.width)))
         for j, column in enumerate(self.each):
@@ -171,11 +171,8 @@ class Columns:
         cells = read_cells(who, label(column.name), raw, column.kind)
         if column.kind == DATE and cells.aware != column.aware and not cells.missing.all():
             now, then = ("a", "none") if cells.aware else ("no", "one")
-            raise fail(
-                who,
-                f"column {column.name!r} of " + Option("X") + f" has {now} time zone but had {then} in fit",
-                "give dates of the same kind",
-            )
+            what = f"column {column.name!r} of " + Option("X") + f" has {now} time zone but had {then} in fit"
+            raise fail(who, what, "give dates of the same kind")
         gone = cells.missing
         out.x[:, j] = self._codes(column, cells, out) if column.kind == CATEGORY else column.numbers(cells)
         if not gone.any():
@@ -292,10 +289,6 @@ def unseen_words(mapped: Mapped) -> list[str]:
         few = some([quoted(v) for v in levels], 5)
         out.append(f"column {name!r} contains {few} in {counted(rows, 'row')}, never seen in fit: wider error bars there")
     return out
-
-
-def _few(names: Sequence[str]) -> str:
-    return some([repr(name) for name in names], 8)
 
 
 # the rows of a fit ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Reading tables: CSV, TSV, tab-separated text (optionally gzipped), Parquet (a file or a folder) and Excel sheets.
+"""Reading and writing tables: CSV, TSV, tab-separated text (also gzipped), Parquet (files, folders to read) and Excel sheets.
 
 Delimiter, decimal comma, encoding and byte-order mark are detected. Files that cannot be read raise an error.
 """
@@ -19,7 +19,7 @@ from covary._memory import free_memory
 from covary._read import read_bytes
 from covary._words import GAPS, counted
 from covary.tables.parquet import SUFFIXES, Parquet
-from covary.tables.sheets import refuse_uncomputed
+from covary.tables.sheets import refuse_uncomputed, sheet_bytes
 from covary.tables.table import BadTable, Frame, Table, bad, is_text, passed_on, records, shown
 
 FORMATS = ".csv, .tsv, .txt (tabs), each also with .gz, .parquet or .xlsx"
@@ -51,6 +51,24 @@ def read_table(source: str, levels: Levels | None = None) -> Table:
     if data[:2] == b"\x1f\x8b":
         data = _unzipped(data, source)
     return parse_text(data, source, DELIMITERS[suffix], levels)
+
+
+def table_bytes(frame: Frame, path: str) -> bytes:
+    """Encode a table in the format given by the suffix (CSV for stdout); numbers keep all their digits."""
+    suffix = ".csv" if path == "-" else table_suffix(path)
+    if suffix == ".parquet":
+        stream = io.BytesIO()
+        frame.to_parquet(stream, engine="pyarrow", index=False)
+        return stream.getvalue()
+    if suffix == ".xlsx":
+        return sheet_bytes(frame)
+    text = frame.to_csv(index=False, sep=DELIMITERS[suffix or ""], lineterminator="\n")
+    data = text.encode()
+    if path.lower().endswith(".gz"):
+        import gzip
+
+        return gzip.compress(data, mtime=0)
+    return data
 
 
 def table_suffix(source: str) -> str | None:

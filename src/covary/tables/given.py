@@ -77,11 +77,8 @@ def names_of(y: Targets) -> tuple[str, ...]:
 def check_dimensions(who: str, X: Table) -> None:
     """Raise an error for a single column, row or number instead of a table; scikit-learn checks for too many dimensions."""
     if hasattr(X, "to_frame") and not hasattr(X, "columns"):
-        raise fail(
-            who,
-            Option("X") + f" is one column ({getattr(X, 'name', None)!r})",
-            "Reshape your data: X.to_frame() makes it a table",
-        )
+        what = Option("X") + f" is one column ({getattr(X, 'name', None)!r})"
+        raise fail(who, what, "Reshape your data: X.to_frame() makes it a table")
     if isinstance(X, list | tuple) and X and all(isinstance(v, Real) for v in X):
         X = np.asarray(X)
     array = np.asarray(X) if isinstance(X, Real | np.ndarray) else None
@@ -104,9 +101,8 @@ def as_table(who: str, X: Table) -> np.ndarray | Frame:
         do = "give a table of rows and columns: X.reshape(-1, 1) if it is one column"
         raise fail(who, Option("X") + f" has {what} (Expected 2D array. Reshape your data)", do)
     if array.dtype.kind == "M":
-        raise fail(
-            who, Option("X") + " contains dates", "convert them to numbers, or give a pandas or polars table with date columns"
-        )
+        what = Option("X") + " contains dates"
+        raise fail(who, what, "convert them to numbers, or give a pandas or polars table with date columns")
     return as_numbers(who, "X", array)
 
 
@@ -130,11 +126,8 @@ def read_targets(who: str, y: Targets | None, rows: int) -> np.ndarray:
     _check_given(who, y)
     array = frame_numbers(who, y, "y", CLASSES) if is_frame(y) else as_numbers(who, "y", _plain(y), CLASSES)
     if array.ndim not in (1, 2) or array.shape[0] != rows or (array.ndim == 2 and array.shape[1] == 0):
-        raise fail(
-            who,
-            Option("y") + f" has shape {array.shape} but " + Option("X") + f" has {counted(rows, 'row')}",
-            "give one entry (or one row) of y per row of X",
-        )
+        what = Option("y") + f" has shape {array.shape} but " + Option("X") + f" has {counted(rows, 'row')}"
+        raise fail(who, what, "give one entry (or one row) of y per row of X")
     array = array.astype(np.float64)
     check_entries(who, "y", array, None)
     largest = np.abs(array).max(initial=0.0)
@@ -147,9 +140,8 @@ def _check_given(who: str, y: Targets) -> None:
     """Raise an error for a single value, such as the name of a column, instead of one value per row."""
     if isinstance(y, str | bytes | Real) or (isinstance(y, np.ndarray) and y.ndim == 0):
         value = y.item() if isinstance(y, np.ndarray) else y
-        raise fail(
-            who, Option("y") + f" is {shown(value)}", "give one entry per row, such as table['y'], and the other columns as X"
-        )
+        what = Option("y") + f" is {shown(value)}"
+        raise fail(who, what, "give one entry per row, such as table['y'], and the other columns as X")
 
 
 def _plain(y: Targets) -> Targets:
@@ -223,11 +215,8 @@ def read_labels(who: str, y: Targets | None, rows: int) -> np.ndarray:
 
         array = column_or_1d(array, warn=True)
     if array.ndim != 1 or len(array) != rows:
-        raise fail(
-            who,
-            Option("y") + f" has shape {array.shape} but " + Option("X") + f" has {counted(rows, 'row')}",
-            "give one label per row of X",
-        )
+        what = Option("y") + f" has shape {array.shape} but " + Option("X") + f" has {counted(rows, 'row')}"
+        raise fail(who, what, "give one label per row of X")
     if array.dtype.kind == "O":
         array = _one_kind(who, array, y)
     if array.dtype.kind == "c":
@@ -238,9 +227,8 @@ def read_labels(who: str, y: Targets | None, rows: int) -> np.ndarray:
         if bad.any():
             row = int(np.argmax(bad))
             what = Option("y") + f" is {array[row]:g} " + Place(row) + ", which looks like a measurement"
-            raise fail(
-                who, what, "give class labels (Unknown label type: continuous), or " + Remedy("regression", "use GPRegressor")
-            )
+            do = "give class labels (Unknown label type: continuous), or " + Remedy("regression", "use GPRegressor")
+            raise fail(who, what, do)
     elif array.dtype.kind not in "iubUS":
         raise fail(who, Option("y") + f" has type {array.dtype}", "give labels: text, integers or booleans")
     return array
@@ -252,9 +240,8 @@ def read_known(who: str, y: Targets, rows: int, classes: np.ndarray) -> np.ndarr
     kinds = [a.dtype.kind if a.dtype.kind in "US" else "n" for a in (labels, classes)]
     if kinds[0] != kinds[1]:
         words = {"U": "text", "S": "bytes", "n": "numbers or booleans"}
-        raise fail(
-            who, Option("y") + f" contains {words[kinds[0]]} but the classes are {words[kinds[1]]}", "give labels as in fit"
-        )
+        what = Option("y") + f" contains {words[kinds[0]]} but the classes are {words[kinds[1]]}"
+        raise fail(who, what, "give labels as in fit")
     return labels
 
 
@@ -263,9 +250,8 @@ def _one_kind(who: str, array: np.ndarray, given: Targets) -> np.ndarray:
     kinds: dict[str, int] = {}
     for row, item in enumerate(array):
         if is_missing(item):
-            raise fail(
-                who, Option("y") + " has no label " + Place(row), "drop this row or fill it (it can be predicted after the fit)"
-            )
+            what = Option("y") + " has no label " + Place(row)
+            raise fail(who, what, "drop this row or fill it (it can be predicted after the fit)")
         kind = "text" if isinstance(item, str | bytes) else "numbers" if isinstance(item, Real | np.bool_) else "objects"
         if isinstance(item, bool | np.bool_):
             kind = "booleans"
@@ -275,11 +261,8 @@ def _one_kind(who: str, array: np.ndarray, given: Targets) -> np.ndarray:
         raise fail(who, Option("y") + f" mixes {a} (row {i}) and {b} (row {j})", "give labels of one kind")
     kind = next(iter(kinds), "numbers")
     if kind == "objects":
-        raise fail(
-            who,
-            Option("y") + f" contains {type(array[0]).__name__} objects (Unknown label type)",
-            "give text, integers or booleans",
-        )
+        what = Option("y") + f" contains {type(array[0]).__name__} objects (Unknown label type)"
+        raise fail(who, what, "give text, integers or booleans")
     if kind == "numbers" and all(isinstance(item, Integral) for item in array):
         return np.array([int(item) for item in array])
     return as_numbers(who, "y", array) if kind == "numbers" else array.astype(str if kind == "text" else bool)

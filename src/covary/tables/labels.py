@@ -11,19 +11,9 @@ from typing import Any
 import numpy as np
 
 from covary._errors import Option
-from covary.tables.table import Column, Table, bad, is_text, shown
+from covary.tables.table import Column, Table, bad, shown
 
 WORDS = {"true": True, "false": False}
-
-
-def names_classes(column: Column) -> bool:
-    """Return whether a column can only contain classes: booleans, or text that is not all numbers."""
-    if column.dtype.kind == "b":
-        return True
-    if not is_text(column) or column.dtype.kind in "mM":
-        return False
-    items = column.dropna().tolist()
-    return bool(items) and (_all_true_or_false(items) or any(as_number(item) is None for item in items))
 
 
 def true_or_false(column: Column) -> bool:

@@ -127,9 +127,8 @@ class Parquet:
         try:
             each = [(Path(file).name, Path(file).stat()) for file in self.files]
         except OSError as error:
-            raise fail(
-                "Parquet", f"{error.filename!r} cannot be read ({error.strerror})", "restore it and start again"
-            ) from None
+            what = f"{error.filename!r} cannot be read ({error.strerror})"
+            raise fail("Parquet", what, "restore it and start again") from None
         return tuple((name, about.st_size, about.st_mtime_ns) for name, about in each)
 
     def read(self, chunk: Chunk, columns: Sequence[str]) -> Frame:

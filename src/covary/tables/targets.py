@@ -9,9 +9,9 @@ import numpy as np
 
 from covary._errors import Option, Phrase, Text
 from covary._words import some
-from covary.tables.labels import as_number, fractional, label_text, labels_of, names_classes, true_or_false
+from covary.tables.labels import as_number, fractional, label_text, labels_of, true_or_false
 from covary.tables.roles import Roles
-from covary.tables.table import BadChoice, Frame, Table, bad, shown, wrong
+from covary.tables.table import BadChoice, Column, Frame, Table, bad, is_text, shown, wrong
 
 KINDS = {  # values of --likelihood besides auto, and their descriptions
     "classes": "classification",
@@ -79,6 +79,16 @@ def _whole(y: np.ndarray) -> bool:
 
 
 # before the numbers are read ------------------------------------------------------------------------------------
+def names_classes(column: Column) -> bool:
+    """Return whether a column can only contain classes: booleans, or text that is not all numbers."""
+    if column.dtype.kind == "b":
+        return True
+    if not is_text(column) or column.dtype.kind in "mM":
+        return False
+    items = column.dropna().tolist()
+    return bool(items) and (true_or_false(column) or any(as_number(item) is None for item in items))
+
+
 def label_columns(table: Table, roles: Roles, asked: Asked) -> list[str]:
     """Return the targets to read as class labels, and raise an error for inconsistent options."""
     _check_usage(roles, asked)
@@ -235,9 +245,8 @@ def _check_inference(name: str, found: Target, asked: Asked) -> None:
         objective = Option("objective", repr(asked.objective))
         raise wrong("objective", objective + f" requires Gaussian noise, but {shown(name)} is fitted as {what}", "leave it out")
     if how == "laplace" and kind == "laplace":
-        raise wrong(
-            "inference", option + " is not possible with Laplace noise, which has no curvature", "choose ep, or leave it out"
-        )
+        what = "inference"
+        raise wrong(what, option + " is not possible with Laplace noise, which has no curvature", "choose ep, or leave it out")
     if how == "ep" and (kind == "heteroscedastic" or (kind == "classes" and len(np.unique(found.y)) > 2)):
         which = "two classes" if kind == "classes" else "one latent function"
         raise wrong("inference", option + f" requires {which}, but {shown(name)} has more", "choose laplace, or leave it out")

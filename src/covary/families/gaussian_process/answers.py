@@ -7,9 +7,9 @@ from scipy.special import ndtri
 
 from covary._checks import NotPositiveDefinite, fail
 from covary._errors import Option
-from covary.families.gaussian_process.predict import gaussian, latent_of_classes, moments, probabilities
+from covary.families.gaussian_process.predict import latent_of_classes, moments, probabilities
 from covary.families.gaussian_process.processes import Processes
-from covary.fits import Answer, Fit
+from covary.fits import Answer, Fit, family_of
 from covary.fits.family import PARTS
 from covary.likelihoods.base import AbstractLikelihood
 from covary.likelihoods.binomial import Binomial
@@ -23,19 +23,19 @@ def answer(
     fit: Fit[Processes],
     x: np.ndarray,
     *,
-    level: float,
-    latent: bool,
-    size: np.ndarray | None,
-    truth: np.ndarray | None,
-    titles: list[str],
+    level: float = 0.95,
+    latent: bool = False,
+    size: np.ndarray | None = None,
+    truth: np.ndarray | None = None,
 ) -> Answer:
     """Return predictions for numeric rows; see :meth:`covary.fits.AbstractFamily.predict`."""
+    titles = family_of(fit).titles(fit, latent=latent)
     if fit.classes is not None:
         if size is not None:
             raise fail("predict", Option("size") + " is given but classes have none", "leave it out")
         columns = _latent_of_classes(fit, x, level) if latent else _classes(fit, x)
         return Answer(dict(zip(titles, columns, strict=True)))
-    if gaussian(fit.state.first) and fit.state.first.posterior.scale is None:
+    if fit.state.first.model.is_gaussian and fit.state.first.posterior.scale is None:
         return _measurements(fit, x, level, latent, truth, titles)
     return _others(fit, x, level, latent, size, truth, titles)
 

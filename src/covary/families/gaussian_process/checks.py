@@ -18,7 +18,6 @@ from covary._threads import blas_threads
 from covary._words import counted, some
 from covary.diagnosis import figures
 from covary.distributions import AbstractDistribution
-from covary.families.gaussian_process.judged import gaussian, noise_of
 from covary.families.gaussian_process.processes import Process, Processes
 from covary.fits import Fit
 from covary.fits.checks import FEWEST, LEVEL, OK, WARNING, Check, missing
@@ -71,7 +70,7 @@ def _noise(fit: Fit[Processes]) -> Check:
     likelihood, data = post.model.likelihood, post.data
     if fit.classes is not None:
         return missing(name, title, "Classification has no noise parameter.")
-    if not gaussian(fit) or not post.observed:
+    if not fit.state.first.model.is_gaussian or not post.observed:
         return missing(name, title, "The noise is part of the likelihood, and was learned.")
     fixed, known = likelihood.mark_of("variance").fixed, data.noise_variance is not None
     if not (fixed or known):
@@ -92,7 +91,7 @@ def _noise(fit: Fit[Processes]) -> Check:
     more = 0.0
     if known and not fixed:
         stated = float(np.median(np.asarray(data.noise_variance)))
-        more = noise_of(post.model) / stated if stated > 0 else 0.0
+        more = post.model.noise / stated if stated > 0 else 0.0
     said = f"The stated noise agrees with the data (score {score:.1f}, {square / freedom:.2f} of the scatter it implies)."
     if bad:
         way = "larger" if score > 0 else "smaller"
@@ -100,7 +99,7 @@ def _noise(fit: Fit[Processes]) -> Check:
             f"The data suggest {way} noise than was stated (score {score:.1f}, {square / freedom:.2f} of the implied scatter)."
         )
     elif freed is not None and TRIES * float(chi2.sf(2 * max(freed[0], 0.0), 1)) < LEVEL:
-        bad, way = True, "larger" if freed[1] > noise_of(post.model) else "smaller"
+        bad, way = True, "larger" if freed[1] > post.model.noise else "smaller"
         gain = f"a variance of {freed[1]:.3g} explains them {freed[0]:.0f} nats better"
         said = f"The data suggest {way} noise than was stated: {gain}."
     elif more > 1:
@@ -119,7 +118,7 @@ def _freed(part: Process) -> tuple[float, float] | None:
         return None
     start = post.model.replace(likelihood=post.model.likelihood.with_mark("variance", Mark()))
     found = learn(start, post.data, priors=dict(part.priors), n_restarts=2).model
-    return condition(found, post.data).log_evidence - post.log_evidence, noise_of(found)
+    return condition(found, post.data).log_evidence - post.log_evidence, found.noise
 
 
 def _score(post: Posterior, v: np.ndarray, *, whole: bool) -> tuple[float, float, float]:

@@ -247,9 +247,9 @@ def encode_arguments(arguments: Mapping[str, object]) -> Page:
     return {name: ENTRIES.get(name, OPTION).out(value) for name, value in arguments.items()}
 
 
-def decode_arguments(record: Page, functions: Functions) -> dict[str, object]:
+def decode_arguments(page: Page, functions: Functions) -> dict[str, object]:
     """Return the arguments written by :func:`encode_arguments`."""
-    return {name: ENTRIES.get(name, OPTION).back(value, functions) for name, value in record.items()}
+    return {name: ENTRIES.get(name, OPTION).back(value, functions) for name, value in page.items()}
 
 
 def _kernel_out(value: Any) -> Any:

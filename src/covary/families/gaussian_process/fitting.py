@@ -159,15 +159,9 @@ def noise_share(model: Model, data: Data, clock: Clock | None = None) -> float:
     rows = np.sort(np.random.default_rng(0).permutation(data.rows)[:SAMPLE])
     some = data.take(rows)
     if not Packing(model).size:
-        return _noise(model) / target_scale(some) ** 2
+        return model.noise / target_scale(some) ** 2
     limit = None if clock is None or clock.end is None else SHARE * max(clock.left(), 0.0)
-    return _noise(learn(model, some, max_time=limit).model) / target_scale(some) ** 2
-
-
-def _noise(model: Model) -> float:
-    """Return the variance of Gaussian noise."""
-    assert isinstance(model.likelihood, Gaussian)
-    return float(np.mean(model.likelihood.variance))
+    return learn(model, some, max_time=limit).model.noise / target_scale(some) ** 2
 
 
 def _named(method: str, inference: AbstractInference) -> Choice:

@@ -17,8 +17,6 @@ from covary.families.gaussian_process.processes import Processes
 from covary.fits import Advice, Fit, Judged, Training
 from covary.kernels import tiles
 from covary.likelihoods.base import AbstractLikelihood
-from covary.likelihoods.gaussian import Gaussian
-from covary.model import Model
 from covary.parameters import parameters
 from covary.plots.source import coded_columns
 from covary.posterior import AbstractPosterior, Combination, cavities, class_probabilities, outcomes, with_matrix
@@ -43,7 +41,7 @@ def judged(fit: Fit[Processes], x: np.ndarray | None = None, y: np.ndarray | Non
         Seed for subsampling rows if there are too many, and for the randomised PIT of integer observations.
     """
     posteriors, post, data = fit.state.posteriors, fit.state.first.posterior, fit.state.first.posterior.data
-    gaussian = isinstance(post.model.likelihood, Gaussian)
+    gaussian = post.model.is_gaussian
     new = x is not None
     inputs = data.X if x is None else as_inputs(x, "diagnose")
     latents = [at_new(part, inputs.x) if new else left_out(part) for part in posteriors]
@@ -83,7 +81,7 @@ def _seen(fit: Fit[Processes], own: np.ndarray | None, y: np.ndarray | None) -> 
             raise ValueError("new rows need observed values")
         return own
     seen = np.asarray(y, np.float64)
-    gaussian = isinstance(fit.state.first.model.likelihood, Gaussian)
+    gaussian = fit.state.first.model.is_gaussian
     return (seen - fit.scale.location) / fit.scale.scale if gaussian else seen
 
 
@@ -192,14 +190,8 @@ def at_new(post: AbstractPosterior, X: np.ndarray) -> Latent:
     f = post.predict(X).f
     noisy = None
     if post.observed:
-        noisy = f.variance + noise_of(post.model)
+        noisy = f.variance + post.model.noise
     return Latent(f.mean, f.variance, noisy, np.ones(len(X), bool), "rows outside the training data")
-
-
-def noise_of(model: Model) -> float:
-    """Return the variance of homoscedastic Gaussian noise."""
-    assert isinstance(model.likelihood, Gaussian)
-    return float(np.mean(np.asarray(model.likelihood.variance)))
 
 
 def prior_variance(post: AbstractPosterior, X: Inputs) -> np.ndarray:
@@ -234,7 +226,7 @@ def training(fit: Fit[Processes]) -> Training:
     data, likelihood = post.data, post.model.likelihood
     alone = not isinstance(post, Combination)
     noise = ""
-    if gaussian(fit):
+    if fit.state.first.model.is_gaussian:
         noise = "fixed" if likelihood.mark_of("variance").fixed else "learned"
     y, size = _observations(fit, data)
     return Training(
@@ -244,9 +236,7 @@ def training(fit: Fit[Processes]) -> Training:
         count=float(data.rows if data.weight is None else data.weight.sum()),
         merged=data.weight is not None,
         lengths=lengths(fit),
-        coded=frozenset(
-            c for part in fit.state.posteriors for c in coded_columns(part.model.prior.kernel, range(data.X.columns))
-        ),
+        coded=frozenset(c for part in fit.state.posteriors for c in coded_columns(part.model.prior.kernel, data.X.columns)),
         learned=alone and any(part.learned is not None for part in fit.state.parts),
         still=_still(fit, data) if alone else (),
         noise=noise,
@@ -261,7 +251,7 @@ def training(fit: Fit[Processes]) -> Training:
 def _observations(fit: Fit[Processes], data: Data) -> tuple[np.ndarray, np.ndarray | None]:
     """Return observations in the user's units, and their sizes."""
     y = np.asarray(data.y, np.float64)
-    if gaussian(fit):
+    if fit.state.first.model.is_gaussian:
         return (y * fit.scale.scale + fit.scale.location).reshape(len(y), -1), None
     if len(fit.state.parts) > 1:
         y = np.stack([np.asarray(post.data.y, np.float64) for post in fit.state.posteriors], axis=1).argmax(1)
@@ -280,10 +270,10 @@ def _still(fit: Fit[Processes], data: Data) -> tuple[str, ...]:
 
 def _widths(fit: Fit[Processes]) -> tuple[float, float]:
     """Return the variances of prior and noise under Gaussian noise; else 1 and 0, for the function in its own units."""
-    if not gaussian(fit):
+    if not fit.state.first.model.is_gaussian:
         return 1.0, 0.0
     post = fit.state.first.posterior
-    return float(np.median(prior_variance(post, post.data.X))), noise_of(post.model)
+    return float(np.median(prior_variance(post, post.data.X))), post.model.noise
 
 
 def lengths(fit: Fit[Processes]) -> np.ndarray:
@@ -325,7 +315,7 @@ def share_of_prior(fit: Fit[Processes], x: np.ndarray | None) -> np.ndarray:
 
 def advice(fit: Fit[Processes]) -> Advice:
     """Return advice on findings, in terms of kernels, noise and likelihoods."""
-    normal, rough = gaussian(fit), "Matern" in repr(fit.state.first.posterior.model.kernel)
+    normal, rough = fit.state.first.model.is_gaussian, "Matern" in repr(fit.state.first.posterior.model.kernel)
     ep = Option("inference", "'ep'")
     cautious: str = "Use " + ep + ", which is more accurate."
     if fit.classes is not None and len(fit.classes.values) > 2:
@@ -356,8 +346,3 @@ def advice(fit: Fit[Processes]) -> Advice:
         cautious=cautious,
         smoother="a smoother kernel such as SquaredExponential may fit better" if rough else "",
     )
-
-
-def gaussian(fit: Fit[Processes]) -> bool:
-    """Return whether the likelihood is homoscedastic Gaussian noise."""
-    return isinstance(fit.state.first.model.likelihood, Gaussian)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from covary._words import counted
-from covary.families.gaussian_process.judged import gaussian
 from covary.families.gaussian_process.processes import Processes
 from covary.families.gaussian_process.words import Term
 from covary.fits import Figure, Findings, Fit
@@ -103,7 +102,7 @@ def singles(fit: Fit[Processes]) -> list[AbstractPosterior]:
 
 def _singles(fit: Fit[Processes]) -> list[AbstractPosterior]:
     post = fit.state.first.posterior
-    if not (gaussian(fit) and post.data.y.ndim == 2):
+    if not (fit.state.first.model.is_gaussian and post.data.y.ndim == 2):
         return [post]
     return [post.single(j) for j in range(post.data.y.shape[1])]
 

@@ -13,7 +13,6 @@ from covary.data import Data, Inputs
 from covary.families.gaussian_process.processes import Process, Processes
 from covary.families.gaussian_process.settings import Executor
 from covary.fits import AnyFit, Fit, Scale
-from covary.likelihoods.gaussian import Gaussian
 from covary.posterior import AbstractPosterior, Combination, class_probabilities, square_root
 from covary.prediction import Observed
 from covary.tables.columns import Mapped
@@ -29,11 +28,6 @@ class Numbers:
     covariance: np.ndarray | None = None
 
 
-def gaussian(process: Process) -> bool:
-    """Return whether the likelihood is homoscedastic Gaussian noise."""
-    return isinstance(process.model.likelihood, Gaussian)
-
-
 def evidence_in_units(posterior: AbstractPosterior, data: Data, scale: Scale) -> float:
     """Return the log evidence of a posterior in the user's units."""
     count = data.rows if data.weight is None else float(data.weight.sum())
@@ -44,7 +38,7 @@ def evidence_in_units(posterior: AbstractPosterior, data: Data, scale: Scale) ->
 def mean_of(fit: AnyFit, process: Process, x: np.ndarray, *, latent: bool = False, size: PerRow = None) -> np.ndarray:
     """Return the mean of new observations (of the function itself if ``latent``)."""
     _check_size(process, size)
-    if gaussian(process):
+    if process.model.is_gaussian:
         return process.posterior.mean(x) * fit.scale.scale + fit.scale.location
     found = process.posterior.predict(x, size=size)
     return found.f.mean if latent else found.y.mean
@@ -61,12 +55,12 @@ def spread_of(
 ) -> Numbers:
     """Return mean and standard deviation (covariance if ``joint``) of new observations (of the function if ``latent``)."""
     _check_size(process, size)
-    if joint and not (gaussian(process) or latent):
+    if joint and not (process.model.is_gaussian or latent):
         what = "return_cov is set but the noise is non-Gaussian"
         raise fail("GPRegressor.predict", what, "use " + Option("latent", "True") + ", or return_std", argument="return_cov")
     prediction = process.posterior.predict(x, covariance=joint, size=size)
     found = prediction.f if latent else prediction.y
-    if not gaussian(process):
+    if not process.model.is_gaussian:
         return Numbers(found.mean, covariance=found.covariance) if joint else Numbers(found.mean, found.std)
     scale = fit.scale.scale
     mean = found.mean * scale + fit.scale.location
@@ -86,10 +80,9 @@ def moments(
 
 
 def _check_size(process: Process, size: PerRow) -> None:
-    if size is not None and gaussian(process):
-        raise fail(
-            "GPRegressor", Option("size") + " is given but Gaussian observations have none", "leave it out", argument="size"
-        )
+    if size is not None and process.model.is_gaussian:
+        what = Option("size") + " is given but Gaussian observations have none"
+        raise fail("GPRegressor", what, "leave it out", argument="size")
 
 
 def quantiles(fit: Fit[Processes], x: np.ndarray, p: np.ndarray, *, latent: bool = False, size: PerRow = None) -> np.ndarray:
@@ -97,7 +90,7 @@ def quantiles(fit: Fit[Processes], x: np.ndarray, p: np.ndarray, *, latent: bool
     from scipy.special import ndtri
 
     process = fit.state.first
-    if gaussian(process) and (latent or process.posterior.scale is None):
+    if process.model.is_gaussian and (latent or process.posterior.scale is None):
         found = spread_of(fit, process, x, latent=latent, size=size)
         return np.stack([found.mean + ndtri(q) * found.std for q in p])
     _check_size(process, size)
@@ -119,7 +112,7 @@ def draws(
     """Draw new observations (of the function itself if ``latent``) jointly: (m, count) or (m, p, count)."""
     process = fit.state.first
     post = process.posterior
-    if not gaussian(process) or (post.scale is not None and not latent):
+    if not process.model.is_gaussian or (post.scale is not None and not latent):
         key = np.random.default_rng(rng.randint(2**31))
         if process.model.likelihood.latents > 1 and not latent:
             return _observed(post, x, size).sample(count, key=key).T
@@ -172,7 +165,7 @@ def drawn_classes(fit: Fit[Processes], x: np.ndarray, count: int, rng: np.random
 
 
 # of numbers and classes -----------------------------------------------------------------------------------------------
-def check_unseen(fit: Fit[Processes], found: Mapped, who: str) -> None:
+def check_unseen(fit: Fit[Processes], found: Mapped, who: str = "predict") -> None:
     """Raise an error for categories not seen in fit if the kernel has a fixed number of categories."""
     if not found.unseen or len(fit.state.parts) > 1:  # not checked for one-vs-rest models
         return
@@ -185,7 +178,7 @@ def check_unseen(fit: Fit[Processes], found: Mapped, who: str) -> None:
         raise fail(who, what + ", and the kernel has a fixed number of categories", do) from None
 
 
-def worked_on(fit: Fit[Processes], executor: Executor, who: str) -> Fit[Processes]:
+def worked_on(fit: Fit[Processes], executor: Executor, who: str = "predict") -> Fit[Processes]:
     """Return the fit with its committee on an executor."""
     first = fit.state.first
     if not isinstance(first.posterior, Combination):

@@ -9,7 +9,6 @@ import numpy as np
 from covary._words import counted
 from covary.families.gaussian_process import pictures as draw
 from covary.families.gaussian_process.checks import functions_of
-from covary.families.gaussian_process.judged import gaussian, noise_of
 from covary.families.gaussian_process.processes import Processes
 from covary.families.gaussian_process.words import LIKELIHOODS, Term, kernel_terms
 from covary.fits import Beside, Cell, Figures, Findings, Fit, Heading, Note, Row, Section, Table, Title
@@ -108,8 +107,8 @@ def details(fit: Fit[Processes]) -> list[tuple[str, str]]:
     kernels = post.model.kernel if isinstance(post.model.kernel, tuple) else (post.model.kernel,)
     few = [repr(k) for k in kernels[:3]] + (["..."] if len(kernels) > 3 else [])
     out.append(("Kernel", "; ".join(few)))
-    if gaussian(fit):
-        out.append(("Noise", f"standard deviation {number(float(np.sqrt(noise_of(part.model))))}"))
+    if fit.state.first.model.is_gaussian:
+        out.append(("Noise", f"standard deviation {number(float(np.sqrt(part.model.noise)))}"))
     jitter = post.jitter
     out.append(("Jitter", f"{jitter:.1e}" if jitter else "none"))
     learned = part.learned

@@ -28,7 +28,7 @@ from covary.fits import Labels
 from covary.gram.base import AbstractGram
 from covary.inference.base import AbstractInference
 from covary.inference.plan import AbstractPlan
-from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
+from covary.kernels.base import AbstractKernel, inner_kernels
 from covary.kernels.categorical import Categories, Exchangeable, Hamming
 from covary.kernels.combine import Columns as On
 from covary.kernels.combine import Function, placed
@@ -63,7 +63,6 @@ Executor = Serial | Dask | str | None
 Score = LeaveOneOut | GeneralisedCrossValidation | KFold
 Seed = int | np.random.RandomState | None
 OF_CATEGORIES = (Hamming, Exchangeable, Categories, Constant)  # kernels that ignore the order of codes
-TRANSPARENT = (Sum, Product, Scaled, Power, Normalised)  # kernels whose parts see the same columns
 OWN = (Function, BasisFunctions, Mapped)  # a user's functions, which may treat codes correctly
 SHOWN = 4  # columns to list in advice
 MOST_LEVELS = 50
@@ -215,7 +214,7 @@ def check_categories(who: str, kernel: AbstractKernel | tuple[AbstractKernel, ..
     places = columns.places(CATEGORY)
     if not places:
         return
-    wrong = _misread(kernel, np.arange(columns.width), set(places))
+    wrong = _misread(kernel, columns.width, set(places))
     if wrong is None:
         return
     leaf, seen = wrong
@@ -230,23 +229,19 @@ def check_categories(who: str, kernel: AbstractKernel | tuple[AbstractKernel, ..
 
 
 def _misread(
-    kernel: AbstractKernel | tuple[AbstractKernel, ...], seen: np.ndarray, categories: set[int]
+    kernel: AbstractKernel | tuple[AbstractKernel, ...], columns: int | np.ndarray, categories: set[int]
 ) -> tuple[AbstractKernel, set[int]] | None:
     """Return the first inner kernel that treats codes as numbers, and its columns."""
-    if isinstance(kernel, tuple):
-        return next((found for part in kernel if (found := _misread(part, seen, categories))), None)
-    if isinstance(kernel, On):
-        if max(kernel.columns) >= len(seen):
-            return None  # reported by the kernel's own check
-        return _misread(kernel.kernel, seen[list(kernel.columns)], categories)
-    if isinstance(kernel, TRANSPARENT):
-        parts = kernel.terms if isinstance(kernel, Sum) else kernel.factors if isinstance(kernel, Product) else (kernel.kernel,)
-        return _misread(tuple(parts), seen, categories)
-    columns = {int(j) for j in seen}
-    if isinstance(kernel, OF_CATEGORIES) or not columns & categories:
-        return None
-    own = isinstance(kernel, OWN) or not type(kernel).__module__.startswith("covary.")
-    return None if own and columns <= categories else (kernel, columns)
+    for _, leaf, seen in inner_kernels(kernel, columns, closed=AbstractKernel):
+        if isinstance(leaf, Normalised):
+            if found := _misread(leaf.kernel, seen, categories):
+                return found
+            continue
+        own = isinstance(leaf, OWN) or not type(leaf).__module__.startswith("covary.")
+        misread = set(seen.tolist()) & categories and not isinstance(leaf, OF_CATEGORIES)
+        if misread and not (own and set(seen.tolist()) <= categories):
+            return leaf, set(seen.tolist())
+    return None
 
 
 def _instead(given: Kernel, columns: Columns, categories: list[int]) -> str:
@@ -276,19 +271,15 @@ def named_likelihood(who: str, likelihood: AbstractLikelihood | str, y: np.ndarr
         return likelihood
     check_object(who, "likelihood", likelihood)
     if not isinstance(likelihood, str) or likelihood not in LIKELIHOODS:
-        raise fail(
-            who, Option("likelihood") + f" is {likelihood!r}", f"choose one of {', '.join(LIKELIHOODS)}, or give a likelihood"
-        )
+        what = Option("likelihood") + f" is {likelihood!r}"
+        raise fail(who, what, f"choose one of {', '.join(LIKELIHOODS)}, or give a likelihood")
     if likelihood == "ordinal":
         levels = np.unique(y)
         if len(levels) < 2 or (levels != np.floor(levels)).any() or levels[0] < 0:
             raise fail(who, Option("y") + " needs levels 0, 1, 2, ... under an ordinal likelihood", "number the levels from 0")
         if levels[-1] >= MOST_LEVELS:
-            raise fail(
-                who,
-                Option("y") + f" has levels up to {levels[-1]:g} under an ordinal likelihood",
-                f"number them from 0, {MOST_LEVELS} at most",
-            )
+            what = Option("y") + f" has levels up to {levels[-1]:g} under an ordinal likelihood"
+            raise fail(who, what, f"number them from 0, {MOST_LEVELS} at most")
         return Ordinal.of(int(levels[-1]) + 1)
     return LIKELIHOODS[likelihood]()
 

@@ -23,7 +23,7 @@ from covary.inference.ep import EP
 from covary.inference.exact import Exact
 from covary.inference.laplace import Laplace
 from covary.inference.svgp import SVGP
-from covary.kernels.base import AbstractKernel, Product, Scaled, Sum
+from covary.kernels.base import AbstractKernel, Product, Scaled, Sum, inner_kernels
 from covary.kernels.categorical import Hamming
 from covary.kernels.combine import Columns as On
 from covary.kernels.dot_product import Constant as ConstantKernel
@@ -34,7 +34,7 @@ from covary.likelihoods.gaussian import Gaussian
 from covary.means.functions import AbstractMean, Constant, Function, Linear, Zero
 from covary.model import GP, Model
 from covary.parameters import Packing, bound, fixed, freeze, parameters, rebuild
-from covary.selection.starts import owners, starting_values
+from covary.selection.starts import ELSEWHERE, starting_values
 from covary.tables.cells import BOOLEAN, CATEGORY, DATE, DURATION, NUMBER
 from covary.tables.column import PERIODS
 from covary.tables.columns import Columns
@@ -175,11 +175,8 @@ def seasons_of(who: str, given: str | Sequence[str] | None, columns: Columns) ->
     if not all(isinstance(s, str) and s in PERIODS for s in names):
         raise fail(who, Option("seasonality") + f" is {shown(given)}", f"choose from {', '.join(map(repr, PERIODS))}")
     if names and not columns.places(DATE):
-        raise fail(
-            who,
-            Option("seasonality") + f" is {given!r} but no column of " + Option("X") + " contains dates",
-            "give dates, or write a Periodic kernel",
-        )
+        what = Option("seasonality") + f" is {given!r} but no column of " + Option("X") + " contains dates"
+        raise fail(who, what, "give dates, or write a Periodic kernel")
     return list(dict.fromkeys(names))
 
 
@@ -225,7 +222,7 @@ def lasting(model: Model, X: np.ndarray, seasons: Sequence[str]) -> Model:
 
 def _seasons(kernel: Kernels, X: np.ndarray) -> list[tuple[str, float]]:
     """Return the path of the decay length-scale of each seasonal term, with the range of its dates."""
-    found = owners(kernel, X.shape[1])
+    found = inner_kernels(kernel, X.shape[1], closed=ELSEWHERE)
     out = []
     for (path, first, seen), (_, second, _) in pairwise(found):
         if isinstance(first, SquaredExponential) and isinstance(second, Periodic):
@@ -237,7 +234,7 @@ def _seasons(kernel: Kernels, X: np.ndarray) -> list[tuple[str, float]]:
 def own_priors(model: Model, width: int, scale: float) -> dict[str, LogNormal | list[LogNormal]]:
     """Return weak priors for parts of the default kernel not covered by the general rule: categories, terms of a sum."""
     out: dict[str, LogNormal | list[LogNormal]] = {}
-    for path, kernel, seen in owners(model.prior.kernel, width):
+    for path, kernel, seen in inner_kernels(model.prior.kernel, width, closed=ELSEWHERE):
         if isinstance(kernel, Hamming):
             centre = np.log(ALIKE) + 0.5 * np.log(len(seen))
             out[f"{path}.lengthscale"] = [LogNormal(float(centre), scale=CATEGORY_SPREAD)] * len(seen)

@@ -61,7 +61,7 @@ KEPT = 2**26  # largest factor in bytes that is stored by default
 LOWEST = -np.finfo(np.float64).max
 
 
-def encode(fit: Fit[Processes], factor: bool | None = None) -> Stored:
+def encode(fit: Fit[Processes], *, factor: bool | None = None) -> Stored:
     """Return everything needed to predict and to update the fit."""
     if len(fit.state.parts) == 1:
         return _encoded(fit, fit.state.first, factor)

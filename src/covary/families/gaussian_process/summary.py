@@ -20,7 +20,7 @@ from covary.fits import Fit, Json, Labels, Row, Sizes, Summary
 from covary.gram.dense import Dense
 from covary.gram.diagnostics import conditioning, suspicious
 from covary.inference.exact import Exact
-from covary.kernels.base import AbstractKernel
+from covary.kernels.base import AbstractKernel, inner_kernels
 from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.gaussian import Gaussian
 from covary.models.local_scale import LocalScale
@@ -28,7 +28,7 @@ from covary.parameters import POSITIVE, REAL, Parameter, parameters
 from covary.posterior import AbstractPosterior, Combination, Posterior
 from covary.selection.learn import Learned
 from covary.selection.priors import each
-from covary.selection.starts import owners
+from covary.selection.starts import ELSEWHERE
 from covary.tables.targets import SIZED
 
 LONG = 2.0  # seconds that error bars may take in a quick summary
@@ -221,7 +221,8 @@ def _seen(process: Process, names: Sequence[str] | None) -> dict[str, list[str]]
     width = process.posterior.data.X.columns
     if names is None or len(names) != width:
         return {}
-    found = {path: [str(names[j]) for j in seen] for path, _, seen in owners(process.model.kernel, width)}
+    inner = inner_kernels(process.model.kernel, width, closed=ELSEWHERE)
+    found = {path: [str(names[j]) for j in seen] for path, _, seen in inner}
     return found | {"mean": [str(v) for v in names]}
 
 

@@ -19,7 +19,18 @@ from covary._module import without_marks
 from covary._precision import cast, precision
 from covary._words import counted
 from covary.data import Inputs
-from covary.gram.base import AbstractBound, AbstractFactor, AbstractGram, Bars, Kernels, Pulled, Sited, Workspace, columns
+from covary.gram.base import (
+    DENSE,
+    AbstractBound,
+    AbstractFactor,
+    AbstractGram,
+    Bars,
+    Kernels,
+    Pulled,
+    Sited,
+    Workspace,
+    columns,
+)
 from covary.gram.markov import recursions
 from covary.gram.markov.state_space import measured, why_not
 from covary.sites import AbstractSites, Diagonal, Noise
@@ -117,11 +128,8 @@ class MarkovFactor(AbstractFactor):
                 if repeated
                 else cause
             )
-        raise NotPositiveDefinite(
-            WHO,
-            f"K + noise is not positive definite: {cause}",
-            "raise the noise variance, merge repeated rows, or check the kernel's scales",
-        )
+        what = f"K + noise is not positive definite: {cause}"
+        raise NotPositiveDefinite(WHO, what, "raise the noise variance, merge repeated rows, or check the kernel's scales")
 
     def _smoothed(self, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return α and Σ B (of observed sites R B and its image), in the shape of B; the last result is cached."""
@@ -174,21 +182,14 @@ class MarkovBound(AbstractBound[MarkovFactor]):
     def __init__(self, gram: Markov, kernels: Kernels, X: Inputs, basis: Evaluated | None = None) -> None:
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         if len(kernels) != 1:
-            raise fail(WHO, "several latent functions are not supported", "use " + Option("gram", "Dense()"))
+            raise fail(WHO, "several latent functions are not supported", "use " + DENSE)
         if X.columns != 1:
-            raise fail(
-                WHO,
-                Option("X") + f" has {counted(X.columns, 'column')}",
-                "give one (the time, say), or use " + Option("gram", "Dense()"),
-            )
+            what = Option("X") + f" has {counted(X.columns, 'column')}"
+            raise fail(WHO, what, "give one (the time, say), or use " + DENSE)
         reason = why_not(kernels[0])
         if reason is not None:
-            raise fail(
-                WHO,
-                reason,
-                "use Matern kernels, Cosine, Constant, Linear, Wiener, their sums and products, or "
-                + Option("gram", "Dense()"),
-            )
+            what = reason
+            raise fail(WHO, what, "use Matern kernels, Cosine, Constant, Linear, Wiener, their sums and products, or " + DENSE)
         self.dtype = X.x.dtype
         self.kernel = cast(without_marks(kernels[0]), self.dtype)
         self.h = measured(kernels[0])
@@ -220,12 +221,11 @@ class MarkovBound(AbstractBound[MarkovFactor]):
             variance = np.asarray(sites.variance)
             return MarkovFactor(self, sites, np.ones_like(variance), variance, self.basis)
         if not isinstance(sites, Diagonal):
-            raise fail(WHO, f"sites of kind {type(sites).__name__} are not supported", "use " + Option("gram", "Dense()"))
+            raise fail(WHO, f"sites of kind {type(sites).__name__} are not supported", "use " + DENSE)
         W = np.asarray(sites.precision)
         if np.any(W < 0):
-            raise fail(
-                WHO, "site precisions are negative", "use " + Option("gram", "Dense()") + ", or a log-concave likelihood"
-            )
+            what = "site precisions are negative"
+            raise fail(WHO, what, "use " + DENSE + ", or a log-concave likelihood")
         return MarkovFactor(self, sites, W, np.ones_like(W), self.basis)
 
     def states(self, v: np.ndarray, grid: Grid | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -243,7 +243,7 @@ class MarkovBound(AbstractBound[MarkovFactor]):
 
     def pull(self, factor: MarkovFactor, shift: np.ndarray, alpha: np.ndarray, bars: Bars, *, consume: bool = False) -> Pulled:
         if bars.variance is not None:
-            raise fail(WHO, "it has no gradient of the marginal variance", "use " + Option("gram", "Dense()"))
+            raise fail(WHO, "it has no gradient of the marginal variance", "use " + DENSE)
         structured, shift_bar, spread_bar = factor.cotangent(shift, bars)
         left, right = structured.left, structured.right
         if bars.mean is None and factor.basis is None:  # left is a multiple of right: −quad alpha alphaᵀ

@@ -49,7 +49,7 @@ from covary._module import without_marks
 from covary._precision import cast
 from covary._words import counted
 from covary.data import Inputs
-from covary.gram.base import AbstractBound, AbstractFactor, Bars, Kernels, Pulled, Sited, Workspace, absent, columns
+from covary.gram.base import DENSE, AbstractBound, AbstractFactor, Bars, Kernels, Pulled, Sited, Workspace, absent, columns
 from covary.gram.vecchia import local
 from covary.gram.vecchia.neighbours import Neighbourhoods, Search, previous, scaled, settle
 from covary.kernels import tiles
@@ -128,14 +128,10 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
         self, gram: Vecchia, kernels: Kernels, X: Inputs, basis: Evaluated | None = None, workspace: Workspace | None = None
     ) -> None:
         if len(kernels) != 1:
-            raise fail("gram.Vecchia", "several latent functions are not supported", "use " + Option("gram", "Dense()"))
+            raise fail("gram.Vecchia", "several latent functions are not supported", "use " + DENSE)
         if gram.predict_with is not None and gram.predict_with < 1:
-            raise fail(
-                "gram.Vecchia",
-                f"predict_with is {gram.predict_with}",
-                "give a whole number, one or more, or None",
-                argument="predict_with",
-            )
+            what = f"predict_with is {gram.predict_with}"
+            raise fail("gram.Vecchia", what, "give a whole number, one or more, or None", argument="predict_with")
         self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
         held = None if workspace is None else workspace.neighbourhoods
         settled = gram.settled if held is None else held
@@ -176,11 +172,8 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
     # the gram interface -----------------------------------------------------------------------------------------
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> VecchiaFactor:
         if not isinstance(sites, Noise):
-            raise fail(
-                "gram.Vecchia",
-                f"sites of kind {type(sites).__name__} are not supported",
-                "use " + Option("gram", "LowRank(...)") + " or " + Option("gram", "Dense()"),
-            )
+            what = f"sites of kind {type(sites).__name__} are not supported"
+            raise fail("gram.Vecchia", what, "use " + Option("gram", "LowRank(...)") + " or " + DENSE)
         noise, bare = np.asarray(sites.variance, self.X.x.dtype), self._bare
         jitter = self._jitter(self.settled.sets.shape[1] + 1)
         n, k = len(self.terms), self.settled.sets.shape[1]
@@ -224,7 +217,7 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
 
     def pull(self, factor: VecchiaFactor, shift: np.ndarray, alpha: np.ndarray, bars: Bars, *, consume: bool = False) -> Pulled:
         if bars.variance is not None:
-            raise fail("gram.Vecchia", "it has no gradient of the marginal variance", "use " + Option("gram", "Dense()"))
+            raise fail("gram.Vecchia", "it has no gradient of the marginal variance", "use " + DENSE)
         s, a, Y = np.asarray(factor.spread), columns(alpha), columns(shift)
         level = bars.logdet * (shift.shape[1] if shift.ndim == 2 else 1)
         rest = residual(factor, Y)
@@ -334,11 +327,8 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
         return root @ root.T
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
-        raise fail(
-            "gram.Vecchia",
-            "products with K are not available, only with its inverse",
-            "use " + Option("gram", "LowRank(...)") + " or " + Option("gram", "Dense()"),
-        )
+        what = "products with K are not available, only with its inverse"
+        raise fail("gram.Vecchia", what, "use " + Option("gram", "LowRank(...)") + " or " + DENSE)
 
 
 def residual(factor: VecchiaFactor, Y: np.ndarray) -> np.ndarray:

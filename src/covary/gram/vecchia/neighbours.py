@@ -35,8 +35,7 @@ from covary._checks import fail
 from covary._threads import blas_threads
 from covary._words import counted
 from covary.data import Inputs
-from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
-from covary.kernels.combine import Columns
+from covary.kernels.base import AbstractKernel, inner_kernels
 from covary.kernels.stationary import AbstractStationary
 from covary.kernels.tiles import threads
 
@@ -74,20 +73,11 @@ def column_scales(kernels: tuple[AbstractKernel, ...], X: Inputs) -> np.ndarray:
     """Return each column's scale: the shortest length-scale of the stationary kernels that use it, or its std."""
     x = np.asarray(X.x, np.float64)
     found = np.full(X.columns, np.inf)
-    for kernel in kernels if isinstance(kernels, tuple) else (kernels,):
-        _shortest(kernel, np.arange(X.columns), found)
+    for _, kernel, seen in inner_kernels(kernels, X.columns, closed=AbstractKernel):
+        if isinstance(kernel, AbstractStationary):
+            np.minimum.at(found, seen, np.broadcast_to(np.asarray(kernel.lengthscale, np.float64), seen.shape))
     spread = (x - x[0]).std(0)
     return np.where(np.isfinite(found), found, np.where(spread > 0, spread, 1.0))
-
-
-def _shortest(kernel: AbstractKernel, columns: np.ndarray, found: np.ndarray) -> None:
-    if isinstance(kernel, Sum | Product):
-        for part in kernel.terms if isinstance(kernel, Sum) else kernel.factors:
-            _shortest(part, columns, found)
-    elif isinstance(kernel, Scaled | Power | Columns):
-        _shortest(kernel.kernel, columns[list(kernel.columns)] if isinstance(kernel, Columns) else columns, found)
-    elif isinstance(kernel, AbstractStationary):
-        np.minimum.at(found, columns, np.broadcast_to(np.asarray(kernel.lengthscale, np.float64), columns.shape))
 
 
 def scaled(x: np.ndarray, scale: np.ndarray) -> np.ndarray:

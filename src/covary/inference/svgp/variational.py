@@ -178,11 +178,9 @@ class Run:
         try:
             plain = self.visit(Whitened.prior(self.bound.Z.rows, self.bound.latents))
         except NotPositiveDefinite:
-            raise fail(
-                "inference.SVGP",
-                f"the observations are impossible under {type(self.model.likelihood).__name__} under the prior of f",
-                "give the prior another mean, such as " + Option("mean", "'constant'") + ", or a smaller variance",
-            ) from None
+            what = f"the observations are impossible under {type(self.model.likelihood).__name__} under the prior of f"
+            do = "give the prior another mean, such as " + Option("mean", "'constant'") + ", or a smaller variance"
+            raise fail("inference.SVGP", what, do) from None
         if q is not None:
             try:
                 held = self.visit(q)

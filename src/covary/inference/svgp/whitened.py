@@ -246,11 +246,8 @@ class WhitenedBound(AbstractBound[WhitenedFactor]):
 
     def __init__(self, kernels: Kernels, X: Inputs, Z: Inputs, jitter: float, latents: int = 1) -> None:
         if len(kernels) not in (1, latents):
-            raise fail(
-                "inference.SVGP",
-                f"{counted(len(kernels), 'kernel')} for {counted(latents, 'latent function')}",
-                "give one, or one each",
-            )
+            what = f"{counted(len(kernels), 'kernel')} for {counted(latents, 'latent function')}"
+            raise fail("inference.SVGP", what, "give one, or one each")
         self.kernels, self.X, self.Z = kernels, X, Z.with_x(np.asarray(Z.x, np.float64))
         self.start, self.latents = jitter, latents
 
