@@ -11,12 +11,13 @@ from covary._checks import fail
 from covary._errors import Option
 from covary._threads import blas_threads
 from covary.data import Data
+from covary.executors.fingerprint import fingerprint
 from covary.inference.base import Memory
 from covary.inference.condition import as_model, bind, check_room, check_weights
 from covary.optimise.base import Result
 from covary.optimise.lbfgs import lbfgs
 from covary.selection.inducing import move_inducing
-from covary.selection.journal import Journal, fingerprint
+from covary.selection.journal import Journal
 from covary.selection.learned import Learned, Restart
 from covary.selection.left_out import ClosedForm
 from covary.selection.objectives import LIMITLESS, Objective, WithGradient, box, limitless, natural_coordinates, needed_jitter
@@ -295,8 +296,7 @@ def finish(state: Search, best: Result) -> Learned:
 
 def _name(settings: Settings, problem: Objective) -> str:
     """Return the fingerprint of everything that determines the evaluations of a search and their values."""
-    custom = getattr(problem.custom, "__qualname__", None) or problem.custom
-    how = (problem.inference, problem.gram, sorted(problem.priors.by_path.items()), custom)
+    how = (problem.inference, problem.gram, problem.priors.by_path, problem.custom)
     others = [as_model(other) for other in settings.starts], [as_model(other) for other in settings.rivals]
     course = (settings.tie, settings.n_restarts, *others, settings.coarse, settings.key)
     return fingerprint(settings.data, settings.model, *how, *course)
