@@ -105,11 +105,6 @@ class Committee(AbstractPlan):
         """The rule as an object."""
         return as_rule(self.rule)
 
-    @property
-    def fixed_jitter(self) -> None:
-        """Jitter of a search, as of a gram: none is fixed, since each expert determines its own."""
-        return None
-
     def count(self, rows: int) -> int:
         """Return the number of experts for a number of rows."""
         return max(1, round(rows / ROWS)) if self.experts is None else int(self.experts)

@@ -99,14 +99,14 @@ def prepare(settings: Settings) -> Search:
         levels=ladder.sizes,
         journal=journal,
         began=began,
+        tracker=Tracker(ladder.sizes, 1, packing.size, began, ladder.costs()),
     )
 
 
 def first_level(state: Search) -> None:
-    """Set up the objective on the coarsest level, with the jitter required by the initial model, and all starts."""
+    """Determine the jitter required by the initial model, and all starts."""
     settings, problem = state.settings, state.problem
     model, packing, starts = settings.model, problem.packing, settings.starts
-    state.look()
     state.plain = state.coarse.function(state.clipped(state.theta0))[0]
     if not np.isfinite(state.plain):
         problem.jitter = needed_jitter(model, settings.data, settings.inference, settings.gram)
@@ -118,8 +118,7 @@ def first_level(state: Search) -> None:
     rng = np.random.default_rng(settings.key)
     further = further_starts(state.theta0, state.centre, packing, settings.n_restarts, rng)
     state.points = [state.theta0, *(packing.pack(as_model(s)) for s in starts), *(state.clipped(p) for p in further)]
-    count = len(state.points) + len(settings.rivals)
-    state.tracker = Tracker(state.levels, count, packing.size, state.began, state.ladder.costs())
+    state.tracker.starts = len(state.points) + len(settings.rivals)
 
 
 def climb_all(state: Search) -> None:
