@@ -29,7 +29,6 @@ CALLBACKS = {  # calls of functions, or of objects with a known protocol, passed
     ("report", "families"): "the sections of a family",
     ("fits", "families"): "the methods of a family",
     ("plots", "families"): "the processes, training rows and predictions of a family",
-    ("gram", "posterior"): "the posterior whose matrix is diagnosed",
 }
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, (40, 2))

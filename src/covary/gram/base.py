@@ -326,6 +326,10 @@ class AbstractFactor:
             f"gram.{type(self).__name__}", "it has no gradient of the marginal variance", "use " + Option("gram", "Dense()")
         )
 
+    def site_blocks(self) -> np.ndarray | None:
+        """Return the precisions (n, L, L) of sites on several latent functions; None if the rows have no such sites."""
+        return None
+
     def squared_sigma(self, v: np.ndarray) -> np.ndarray:
         """Return (Σ∘Σ) v."""
         raise fail(
@@ -362,6 +366,8 @@ class AbstractBound(Generic[F]):
     kernels: Kernels
     X: Inputs
     basis: Evaluated | None = None
+    rule: str | None = None  # of an approximation that has several
+    dense: ClassVar[bool] = False  # whether K is a matrix in memory
 
     @property
     def width(self) -> int:
