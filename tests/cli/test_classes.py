@@ -206,11 +206,30 @@ def test_names_are_the_estimators_own() -> None:
     assert set(options.LIKELIHOODS) == {"auto", *KINDS}
 
 
+@pytest.mark.parametrize("labels", [[1.0, 2.0], ["a  b", "a b"]], ids=["floats", "spaces"])
+def test_every_way_of_predicting_gives_the_same_columns(call: Call, labels: list[Any]) -> None:
+    """Labels are not changed in the names of columns: two labels that differ in spaces only have two columns."""
+    frame = things()
+    x, y = frame[["x", "z"]], np.array(labels)[frame["bit"]]
+    model = covary.GPClassifier(n_restarts=0).fit(x, y)
+    model.save("m.covary")
+    x.to_csv("new.csv", index=False)
+    x.to_parquet("new.parquet")
+    model.predict_table("new.parquet", "out.parquet")
+    mine, table = model.predict_frame(x), pd.read_csv(io.StringIO(call("predict", "m.covary", "new.csv").stdout))
+    names = ["class", *(f"p_{label}" for label in sorted(labels))]
+    assert list(mine) == list(table) == list(pd.read_parquet("out.parquet")) == names
+    assert mine["class"].tolist() == model.predict(x).tolist()
+    np.testing.assert_array_equal(mine.iloc[:, 1:], model.predict_proba(x))
+    np.testing.assert_array_equal(table.iloc[:, 1:], model.predict_proba(x))
+
+
 def test_an_infinite_std_is_left_empty(call: Call, tmp_path: Path) -> None:
     frame = things()
     noise = covary.likelihoods.StudentT(0.1, degrees=covary.parameters.fixed(1.5))
-    covary.GPRegressor(likelihood=noise, max_time=1).fit(frame[["x", "z"]], frame["y"]).save("m.covary")
-    new()
+    model = covary.GPRegressor(likelihood=noise, max_time=1).fit(frame[["x", "z"]], frame["y"])
+    model.save("m.covary")
+    assert np.isinf(model.predict_frame(new()[["x", "z"]])["std"]).all()
     result = call("predict", "m.covary", "new.csv")
     table = pd.read_csv(io.StringIO(result.stdout))
     assert table["std"].isna().all()

@@ -18,6 +18,7 @@ import typer.main
 import covary
 from covary import GPClassifier, GPRegressor
 from covary._errors import CovaryError, NotNumbers, Option, Place, Remedy, fail, phrase
+from covary._write import NotWritten
 from covary.cli import app
 from covary.cli.rendering import (
     WORDS,
@@ -31,6 +32,9 @@ from covary.committee import Committee
 from covary.committee.ledger import Ledger
 from covary.datasets import load
 from covary.executors import Dask
+from covary.files.container import BadFile, NeedsFunctions
+from covary.fits.answers import NoAnswer
+from covary.tables.table import BadTable
 
 from .conftest import waves, write
 
@@ -248,6 +252,13 @@ def test_errors_in_options(error: CovaryError, code: int, shown: str | None) -> 
         shown = error.message().replace("X is", "the input table is")
     assert message(error) == shown
     assert code_of(error) == code
+
+
+@pytest.mark.parametrize(("kind", "code"), [(NoAnswer, 5), (BadFile, 4), (NeedsFunctions, 4), (NotWritten, 2), (BadTable, 3)])
+def test_exit_codes_depend_on_classes_and_not_on_their_names(kind: type[CovaryError], code: int) -> None:
+    own = type("Own", (kind,), {})
+    assert code_of(own("predict", "it failed")) == code
+    assert code_of(type(kind.__name__, (CovaryError,), {})("elsewhere", "it failed"), 1) == 1
 
 
 def test_errors_travel_with_all_they_hold() -> None:

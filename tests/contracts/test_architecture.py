@@ -169,6 +169,13 @@ def test_previously_documented_names_import() -> None:
         found(name)
 
 
+def test_moved_modules_import_from_their_old_places() -> None:
+    from covary._moved import MOVED
+
+    for old, new in MOVED.items():
+        assert importlib.import_module(f"covary.{old}") is importlib.import_module(f"covary.{new}")
+
+
 def test_documented_names_import() -> None:
     """Every dotted name in the current README, docs and examples can be imported."""
     guides = ROOT / "docs" / "contributing"  # these mention names that the reader adds

@@ -30,7 +30,6 @@ CALLBACKS = {  # calls of functions, or of objects with a known protocol, passed
     ("report", "families"): "the sections of a family",
     ("fits", "families"): "the methods of a family",
     ("plots", "families"): "the processes, training rows and predictions of a family",
-    ("gram", "posterior"): "the posterior whose matrix is diagnosed",
 }
 PYTHON, COMMAND = 38, 80  # largest numbers of files
 WALK = (ROOT / "docs" / "contributing" / "walk.md").read_text()

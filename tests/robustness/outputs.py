@@ -22,7 +22,7 @@ from covary.cli.output import check_place, check_table_place, write_bytes, write
 from covary.committee import Parquet
 from covary.committee.ledger import Ledger
 from covary.committee.spool import Sorted, put
-from covary.inference.svgp import stochastic
+from covary.executors.checkpoint import Checkpoint
 from covary.selection.journal import Journal, JournalKey
 from covary.tables.files import read_table
 from robustness.record import Case, refuses
@@ -49,12 +49,11 @@ def checkpoint(path: Any) -> None:
 
 
 def state(path: Any) -> None:
-    """As a checkpoint of a stochastic search begins: by a look at the file."""
-    if not (isinstance(path, Path) and os.path.exists(path)):
-        assert stochastic._load(path, "a mark") is None
-    with whole_file(path, "test") as file:
-        np.savez(file, mark=np.array("another"))
-    refuses(lambda: stochastic._load(path, "a mark"))
+    """As a checkpoint of a stochastic search: each state takes the place of the one before."""
+    for n in range(2):
+        Checkpoint(path, "a problem", kind="training").replace("state", n)
+        assert Checkpoint(path, "a problem", kind="training").get("state") == n
+    refuses(lambda: Checkpoint(path, "another problem", kind="training"))
 
 
 def writers(folder: Path) -> dict[str, tuple[Writer, bool, str]]:
@@ -76,7 +75,7 @@ def writers(folder: Path) -> dict[str, tuple[Writer, bool, str]]:
         "export": (lambda path: model.export(path), True, ".py"),
         "stream of rows": (lambda path: named.predict_table(Parquet(rows), path), True, ".parquet"),
         "journal": (checkpoint, False, ""),
-        "stochastic": (state, False, ".npz"),
+        "stochastic": (state, False, ""),
     }
 
 

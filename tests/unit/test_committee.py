@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 import covary
-from covary import GP, Data, GPClassifier, GPRegressor, Model, condition, learn
+from covary import GP, Data, GPClassifier, GPRegressor, Model, condition, learn, log_evidence_and_grad
 from covary._checks import CovaryError
 from covary.committee import Committee, GPoE, Parquet, combine
 from covary.committee.partition import Random, parts, splitter
@@ -23,6 +23,7 @@ from covary.data import Inputs
 from covary.distributions import LogNormal
 from covary.gram import LowRank
 from covary.inference import SVGP
+from covary.inference.base import Memory
 from covary.kernels import tiles
 from covary.likelihoods import Gaussian
 from covary.means import Basis
@@ -453,8 +454,12 @@ def test_models_that_experts_cannot_share_are_refused() -> None:
     basis = Model(GP("Matern52()"), likelihood=Gaussian(0.1))
     with pytest.raises(CovaryError, match="the inference is SVGP"):
         condition(basis, Data(X, Y), inference=SVGP(), gram=Committee(2))
-    with pytest.raises(CovaryError, match="an objective or tied parameters"):
-        learn(basis, Data(X, Y), gram=Committee(2), objective=lambda m, d: 0.0)
+    for given in ({"objective": lambda m, d: 0.0}, {"tie": [["a", "b"]]}, {"coarse": False}, {"reserve": 1.0}):
+        with pytest.raises(CovaryError, match=f"{next(iter(given))} is given with gram=Committee, which does not use it"):
+            learn(basis, Data(X, Y), gram=Committee(2), **given)
+    for given in ({"fixed_jitter": 1e3}, {"workspace": Memory()}):
+        with pytest.raises(CovaryError, match=f"{next(iter(given))} is given with gram=Committee, which does not use it"):
+            log_evidence_and_grad(basis, Data(X, Y), gram=Committee(2), **given)
     with pytest.raises(CovaryError, match="needs the positions of the experts"):
         combine("nearest", [Spread(np.zeros(1), np.ones(1))], Spread(np.zeros(1), np.ones(1)))
     with pytest.raises(CovaryError, match="said is empty"):

@@ -11,13 +11,13 @@ import pytest
 from covary import GP, Data, Model, condition
 from covary._checks import CovaryError
 from covary.gram import LowRank
-from covary.gram.diagnostics import Conditioning, conditioning, predict_by, suspicious, trust
 from covary.inference import EP, Laplace
 from covary.kernels import Matern52, SquaredExponential
 from covary.likelihoods import Bernoulli, Gaussian, StudentT
 from covary.means import Constant
 from covary.means.basis import LinearBasis
 from covary.parameters import fixed
+from covary.posterior.diagnostics import Conditioning, conditioning, predict_by, suspicious, trust
 
 RNG = np.random.default_rng(2)
 N = 30
@@ -84,7 +84,7 @@ def test_random_signs_bound_the_error_of_the_log_determinant(monkeypatch: pytest
     model, data = smooth(1e-10, 150)
     post = condition(model, data)
     exact = conditioning(post).logdet_error
-    monkeypatch.setattr("covary.gram.diagnostics.EACH", 10)
+    monkeypatch.setattr("covary.posterior.diagnostics.EACH", 10)
     assert 0.5 * exact < conditioning(post).logdet_error < 1e-2
 
 

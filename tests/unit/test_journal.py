@@ -6,19 +6,24 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from covary import GP, Data, Model, learn
 from covary._checks import CovaryError
 from covary.data import Inputs
+from covary.executors.fingerprint import fingerprint
 from covary.gram import LowRank, Vecchia
 from covary.kernels import Matern12, Matern32, Matern52
 from covary.likelihoods import Gaussian
-from covary.selection.journal import Journal, JournalKey, fingerprint
+from covary.means import Function
+from covary.selection.journal import Journal, JournalKey
 from covary.selection.state import watching
 
 RNG = np.random.default_rng(0)
@@ -134,10 +139,53 @@ def test_fingerprints_tell_shapes_types_and_numbers_apart() -> None:
     assert len({fingerprint(a), *(fingerprint(*parts) for parts in others)}) == 12
 
 
+def weighted(c: float) -> Any:
+    """Return an objective with its optimum where the logarithm of the length-scale is c."""
+    return lambda model, data: -((jnp.log(model.kernel.kernel.lengthscale) - c) ** 2).sum()
+
+
+CENTRE = 0.0
+
+
+def centred(model: Any, data: Data) -> Any:
+    return weighted(CENTRE)(model, data)
+
+
+class Centred:
+    def __init__(self, c: float) -> None:
+        self.c = c
+
+    def __repr__(self) -> str:
+        return "Centred()"
+
+    def __call__(self, model: Any, data: Data) -> Any:
+        return weighted(self.c)(model, data)
+
+
+def test_a_journal_of_another_objective_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Objectives differ in code, defaults, enclosed values, attributes or global variables, even if their names are equal."""
+    others = [weighted(1.0), partial(weighted(0.0), data=1), Centred(0.0), Centred(1.0), centred, jax.jit(weighted(2.0))]
+    others += [lambda model, data, c=0.0: c, lambda model, data, c=1.0: c, Centred(2.0).__call__, Function(weighted(3.0))]
+    others += [Function(weighted(4.0)), lambda model, data: np.sin(data), lambda model, data: np.cos(data)]
+    known = {fingerprint(other) for other in others}
+    assert len(known) == len(others)
+    assert {fingerprint(weighted(1.0)), fingerprint(Centred(1.0)), fingerprint(centred)} <= known
+    monkeypatch.setitem(globals(), "CENTRE", 1.0)
+    assert fingerprint(centred) not in known
+    with pytest.raises(CovaryError, match=r"contains a Generator, which cannot be compared .* leave checkpoint out"):
+        fingerprint(lambda model, data: RNG.normal())
+    fixed = {"priors": None, "checkpoint": tmp_path / "j"}
+    found = learn(MODEL, DATA, objective=weighted(0.0), **fixed)
+    assert learn(MODEL, DATA, objective=weighted(0.0), **fixed).value == found.value
+    with pytest.raises(CovaryError, match="belongs to another problem"):
+        learn(MODEL, DATA, objective=weighted(1.0), **fixed)
+
+
 CODE = """
 import sys, time, numpy as np
 from covary import GP, Data, Model, learn
 from covary.likelihoods import Gaussian
+from covary.means import Function
 from covary.selection.state import watching
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 4))

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from covary import GP, Data, Model, condition, learn, log_evidence, log_evidence_and_grad, sample_prior
+from covary import GP, Data, GPRegressor, Model, condition, learn, log_evidence, log_evidence_and_grad, sample_prior
 from covary._checks import CovaryError
 from covary._module import Mark
 from covary.distributions import LogNormal, Normal
 from covary.gram.traced import terms
 from covary.inference import Laplace
+from covary.inference.plan import AbstractPlan
 from covary.kernels import Matern12, Matern52, Periodic, SquaredExponential, bounded, fixed
 from covary.likelihoods import Bernoulli, Gaussian
 from covary.means import Constant
@@ -494,3 +496,30 @@ def test_a_scale_far_from_the_datas_is_left() -> None:
     fit = learn(model, Data(X, y), inference=Laplace())
     assert fit.value > 80 * np.log(0.5) + 10
     assert float(fit.kernel.kernel.lengthscale) > 100
+
+
+class Half(AbstractPlan):
+    """A plan that learns from every second row."""
+
+    def learn(self, model: Model, data: Data, *, max_time: float | None, **options: Any) -> Any:
+        found = learn(model, data.take(slice(None, None, 2)), max_time=max_time)
+        return SimpleNamespace(model=found.model, gram=None, recipe=self, start=None)
+
+    def condition(self, model: Any, data: Data, inference: Any) -> Any:
+        return condition(model, data, inference=inference)
+
+    def log_evidence_and_grad(self, model: Model, data: Data, inference: Any) -> tuple[float, Model]:
+        return log_evidence_and_grad(model, data, inference=inference)
+
+
+def test_a_plan_needs_no_more_than_its_protocol() -> None:
+    x = np.linspace(0, 6, 40)[:, None]
+    model, data = Model(GP("1.0 * Matern52()")), Data(x, np.sin(x[:, 0]))
+    found = learn(model, data, gram=Half())
+    assert found.model == learn(model, data.take(slice(None, None, 2))).model
+    post = condition(found, data, gram=Half())
+    assert post.log_evidence == log_evidence_and_grad(found.model, data, gram=Half())[0]
+    fit = GPRegressor("1.0 * Matern52()", method=Half()).fit(x, data.y)
+    assert np.abs(fit.predict(x) - data.y).max() < 0.01
+    assert "Half" in str(fit.summary())
+    assert fit.diagnose() is not None

@@ -100,6 +100,7 @@ def test_inducing_values_of_any_bound() -> None:
         kernels=kernels,
         X=as_inputs(X),
         basis=None,
+        rule=None,
         conditional=lambda factor, solved, X, variance: (np.zeros((X.rows, 2)), None),
         inducing_posterior=lambda factor, solved: (Z, mean, tuple(0.0 * L for L in roots), roots),
     )

@@ -328,13 +328,14 @@ def test_blas_keeps_to_one_thread_where_inducing_inputs_are_few() -> None:
 def test_checkpoints_of_other_runs_and_other_files_are_refused(tmp_path: Path) -> None:
     model, data, path = start(Gaussian(0.3)), Data(X, Y), tmp_path / "run.npz"
     SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path)
-    with pytest.raises(ValueError, match=r"belongs to another run \(other data, model or options\); remove it"):
+    with pytest.raises(ValueError, match=r"belongs to another problem \(other data, model or settings\)"):
         SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path, key=1)
-    with pytest.raises(ValueError, match="belongs to another run"):
+    with pytest.raises(ValueError, match="belongs to another problem"):
         SVGP(100, steps=2).train(Packing(model), None, Data(X, Y + 1), LowRank(Z), checkpoint=path)
-    path.write_text("not this")
-    with pytest.raises(ValueError, match="is not a checkpoint; remove it, or name another file"):
-        SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path)
+    for write in (lambda: path.write_text("not this"), lambda: np.savez(path, mark=np.array("version 0.7"))):
+        write()
+        with pytest.raises(ValueError, match=r"belongs to another problem .* give another name, or remove it"):
+            SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path)
     with pytest.raises(ValueError, match="does not exist"):
         SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=tmp_path / "no" / "run.npz")
 

@@ -118,13 +118,15 @@ def verdict(error: BaseException) -> tuple[int, str]:
         from covary.cli.rendering import code_of, message
 
         return error.code if isinstance(error, Failure) else code_of(error), message(error)
+    from numpy.linalg import LinAlgError
+
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in text:
         return MEMORY, "the machine ran out of memory; use fewer rows, or a machine with more."
     if isinstance(error, OSError) and error.strerror:
         place = repr(str(error.filename)) if error.filename else "the output"
         return USAGE, f"{place} cannot be used ({error.strerror}); choose a writable location with free space."
-    if type(error).__name__ == "LinAlgError":
+    if isinstance(error, LinAlgError):
         return NUMERICAL, f"the linear algebra failed ({text}); check for duplicate rows and columns of very different scale."
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return INTERNAL, f"something went wrong inside covary ({reason[:300]}); run again with --debug and report the output."

@@ -189,13 +189,16 @@ def located(error: CovaryError, table: Table, rows: np.ndarray | None = None, ta
 
 def code_of(error: CovaryError, otherwise: int = DATA) -> int:
     """Return the exit code of an error, by its type, or by its cause (an option or the data); ``otherwise`` if unknown."""
+    from covary.files.container import BadFile
+    from covary.fits.answers import NoAnswer
+
     if isinstance(error, NotEnoughMemory):
         return MEMORY
     if isinstance(error, NotWritten | BadChoice):
         return USAGE
-    if isinstance(error, NotPositiveDefinite) or type(error).__name__ == "NoAnswer":
+    if isinstance(error, NotPositiveDefinite | NoAnswer):
         return NUMERICAL
-    if type(error).__name__ in ("BadFile", "NeedsFunctions"):
+    if isinstance(error, BadFile):
         return MODEL
     if isinstance(error, BadTable) or error.place is not None:
         return DATA

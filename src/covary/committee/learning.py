@@ -18,12 +18,12 @@ import numpy as np
 from covary._checks import CovaryError
 from covary.committee.expert import Priors, Recipe, evidence, learned
 from covary.committee.experts import Groups
+from covary.executors.fingerprint import fingerprint
 from covary.inference.plan import AbstractPlan
 from covary.model import Model
 from covary.optimise.base import Clock, Result, interruptible
 from covary.optimise.quasi_newton import positive_part
 from covary.parameters import Packing
-from covary.selection.journal import fingerprint
 from covary.selection.learn import Learned
 from covary.selection.objectives import Objective, difference_hessian
 from covary.selection.peaks import GAIN, Level, Peak, Route, Rung, refine

@@ -23,6 +23,7 @@ from covary.committee.rules import AbstractRule, as_rule
 from covary.data import Data
 from covary.executors import as_executor
 from covary.executors.choose import Executor
+from covary.executors.fingerprint import fingerprint
 from covary.gram.base import AbstractGram, Workspace
 from covary.gram.dense import Dense
 from covary.gram.vecchia.neighbours import column_scales, scaled
@@ -31,7 +32,6 @@ from covary.inference.condition import as_model, bind
 from covary.inference.plan import AbstractPlan, HasModel
 from covary.model import Model
 from covary.posterior import Combination
-from covary.selection.journal import fingerprint
 from covary.selection.learn import Learned, learn
 from covary.selection.state import counting
 
@@ -104,11 +104,6 @@ class Committee(AbstractPlan):
     def combined(self) -> AbstractRule:
         """The rule as an object."""
         return as_rule(self.rule)
-
-    @property
-    def fixed_jitter(self) -> None:
-        """Jitter of a search, as of a gram: none is fixed, since each expert determines its own."""
-        return None
 
     def count(self, rows: int) -> int:
         """Return the number of experts for a number of rows."""
@@ -231,11 +226,12 @@ class Committee(AbstractPlan):
         """Learn the hyperparameters of a committee; called by :func:`covary.learn`."""
         self.check(data.rows if self.table is None else self.table.rows)
         self.check_model(model, data, inference)
-        files = None if self.table is None else self.table.source.state()
-        settings = repr(self.replace(executor=None, table=None, folder=None, nearest=None))
-        course = (sorted((priors or {}).items()), n_restarts, [as_model(s) for s in starts], [as_model(r) for r in rivals], key)
-        problem = fingerprint(data, model, inference, settings, files, *course)
-        ledger = None if checkpoint is None else Ledger(checkpoint, problem)
+        ledger = None
+        if checkpoint is not None:
+            files = None if self.table is None else self.table.source.state()
+            settings = self.replace(executor=None, table=None, folder=None, nearest=None)
+            course = (priors or {}, n_restarts, [as_model(s) for s in starts], [as_model(r) for r in rivals], key)
+            ledger = Ledger(checkpoint, fingerprint(data, model, inference, settings, files, *course))
         n = data.rows if self.table is None else self.table.rows
         if self.table is not None:
             self.table.survey(as_executor(self.executor), self.partition, self.count(n), counting("checking rows"))

@@ -155,16 +155,26 @@ class Checkpoint:
 
     def put(self, name: str, result: Result) -> None:
         """Append a finished piece to the file."""
-        arrays: list[np.ndarray] = []
-        told = self._closed(result, arrays)
-        shapes = [[array.dtype.str, list(array.shape)] for array in arrays]
-        head = json.dumps({"name": name, "result": told, "arrays": shapes}).encode()
-        body = INNER.pack(len(head)) + head + b"".join(array.tobytes() for array in arrays)
+        body = self._body(name, result)
         if not self.place.exists():
             self._begin()
         with self._complaining("written to"), open(self.place, "ab") as file:
             file.write(FRAME.pack(len(body), zlib.crc32(body)) + body)
         self._known[name] = body
+
+    def replace(self, name: str, result: Result) -> None:
+        """Replace the contents of the file with one result, completely or not at all."""
+        body = self._body(name, result)
+        with whole_file(self.place, self.who) as file:
+            file.write(self._head + FRAME.pack(len(body), zlib.crc32(body)) + body)
+        self._known = {name: body}
+
+    def _body(self, name: str, result: Result) -> bytes:
+        arrays: list[np.ndarray] = []
+        told = self._closed(result, arrays)
+        shapes = [[array.dtype.str, list(array.shape)] for array in arrays]
+        head = json.dumps({"name": name, "result": told, "arrays": shapes}).encode()
+        return INNER.pack(len(head)) + head + b"".join(array.tobytes() for array in arrays)
 
     def clear(self) -> None:
         """Discard all results, and remove the file."""

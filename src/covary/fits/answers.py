@@ -15,7 +15,7 @@ from covary.fits import scores
 from covary.fits.family import AbstractFamily, Answer, Json, family_of
 from covary.fits.fit import AnyFit
 from covary.tables.columns import Columns, Mapped, unseen_words
-from covary.tables.labels import codes_of, label_text
+from covary.tables.labels import codes_of, label_text, probability_titles
 from covary.tables.observed import spread
 from covary.tables.roles import check_gaps, check_sign, input_frame, known, numbers
 from covary.tables.table import Frame, Table, bad, in_file, is_text, shown, wrong
@@ -205,13 +205,16 @@ def _in_parts(q: Question, x: np.ndarray, size: np.ndarray | None, truth: np.nda
             raise NoAnswer(error.who, error.what, error.do) from None
         watch.at("predicting", min(1.0, part.stop / rows), time.perf_counter() - began)
     columns = {title: np.concatenate([part.columns[title] for part in parts]) for title in parts[0].columns}
+    notes = dict.fromkeys(note for part in parts for note in part.notes)
     for title, column in columns.items():
-        if column.dtype.kind == "f" and not np.isfinite(column).all() and not title.endswith("std"):
+        if title.endswith("std") and np.isinf(column).any():
+            columns[title] = np.where(np.isfinite(column), column, np.nan)
+            notes["std is left empty where it is infinite: the noise is heavy-tailed"] = None
+        elif column.dtype.kind == "f" and not np.isfinite(column).all() and not title.endswith("std"):
             what = "some predictions are not finite"
             raise NoAnswer("predict", what, "look for inputs far outside the range the model was fitted to")
     known = [part.log_prob for part in parts if part.log_prob is not None]
-    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
-    return Answer(columns, notes, np.concatenate(known) if len(known) == len(parts) else None)
+    return Answer(columns, tuple(notes), np.concatenate(known) if len(known) == len(parts) else None)
 
 
 def _parts(rows: int, step: int) -> Iterator[slice]:
@@ -281,7 +284,7 @@ class Truth:
         assert classes is not None
         if (codes == -1).any():
             out.notes.append(self._left_out(codes == -1, name, "a class unknown to the model"))
-        seen, own = codes >= 0, [f"p_{label_text(label)}" for label in classes.values.tolist()]
+        seen, own = codes >= 0, probability_titles(classes.values)
         if seen.any() and answer.columns.keys() >= set(own):
             p = np.stack([answer.columns[title] for title in own], axis=1)
             out.scores[name] = scores.of_classes(codes[seen], p[seen], classes.values, classes.counts)

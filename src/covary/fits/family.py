@@ -29,7 +29,7 @@ from covary.fits.summary import Summary
 from covary.fits.training import Judged, Training
 from covary.tables.cells import CATEGORY
 from covary.tables.columns import Mapped
-from covary.tables.labels import label_text
+from covary.tables.labels import probability_titles
 
 if TYPE_CHECKING:
     import jax
@@ -152,7 +152,7 @@ class AbstractFamily(Generic[State]):
         seen = y[:, None] if y.ndim == 1 else y
         how, rows, share = "rows outside the training data", np.arange(len(x)), np.empty(0)
         if fit.classes is not None:
-            p = np.stack([answer.columns[f"p_{label_text(label)}"] for label in fit.classes.values.tolist()], axis=1)
+            p = np.stack([answer.columns[title] for title in probability_titles(fit.classes.values)], axis=1)
             none = np.empty((len(x), 0))
             return Judged("new rows", how, rows, len(rows), x, seen, share, none, none, none, none, p)
         titles = self.titles(fit)
@@ -167,7 +167,7 @@ class AbstractFamily(Generic[State]):
     def titles(self, fit: Fit[State], *, latent: bool = False) -> list[str]:
         """Return the names of the columns that :meth:`predict` returns."""
         if fit.classes is not None and not latent:
-            return ["class", *(f"p_{label_text(label)}" for label in fit.classes.values.tolist())]
+            return ["class", *probability_titles(fit.classes.values)]
         heads = [""] if len(fit.target) == 1 else [f"{name}_" for name in fit.target]
         return [f"{head}{part}" for head in heads for part in PARTS]
 

@@ -323,6 +323,10 @@ class AbstractFactor:
         what = "it has no gradient of the marginal variance"
         raise fail(f"gram.{type(self).__name__}", what, "use " + DENSE)
 
+    def site_blocks(self) -> np.ndarray | None:
+        """Return the precisions (n, L, L) of sites on several latent functions; None if the rows have no such sites."""
+        return None
+
     def squared_sigma(self, v: np.ndarray) -> np.ndarray:
         """Return (Σ∘Σ) v."""
         what = "it has no gradient of the marginal variance"
@@ -358,6 +362,8 @@ class AbstractBound(Generic[F]):
     kernels: Kernels
     X: Inputs
     basis: Evaluated | None = None
+    rule: str | None = None  # of an approximation that has several
+    dense: ClassVar[bool] = False  # whether K is a matrix in memory
 
     @property
     def width(self) -> int:

@@ -59,6 +59,14 @@ class BlocksFactor(SeveralFactor):
         """Return W v for v of shape (n, L)."""
         return np.einsum("nij,nj->ni", self.W, v)
 
+    def root_W(self, z: np.ndarray) -> np.ndarray:
+        """Return C z."""
+        return np.einsum("nij,nj->ni", self.C, z)
+
+    def site_blocks(self) -> np.ndarray:
+        """Return W of every row: (n, L, L)."""
+        return self.W.astype(np.float64)
+
     def solve(self, B: np.ndarray) -> np.ndarray:
         """Return R B = C (I + Cᵀ K C)⁻¹ Cᵀ B, by the Cholesky factor of the inner matrix."""
         inner = Lapack.solve(self.root, self._stack(np.einsum("nij,ni->nj", self.C, B)))

@@ -270,6 +270,8 @@ DenseFactor: TypeAlias = "NoiseFactor | DiagonalFactor | SignedFactor | SeveralF
 class DenseBound(AbstractBound["DenseFactor"]):
     """K(X, X) of one kernel, computed in tiles and factorised by LAPACK."""
 
+    dense = True
+
     def __init__(
         self, gram: Dense, kernels: Kernels, X: Inputs, basis: Evaluated | None = None, workspace: Workspace | None = None
     ) -> None:

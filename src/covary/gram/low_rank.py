@@ -156,7 +156,7 @@ class LowRankBound(AbstractBound[LowRankFactor]):
     """A kernel approximated through inducing inputs, processed in blocks of rows."""
 
     def __init__(self, gram: LowRank, kernels: Kernels, X: Inputs, basis: Evaluated | None = None) -> None:
-        self.gram, self.kernels, self.X, self.basis = gram, kernels, X, basis
+        self.gram, self.kernels, self.X, self.basis, self.rule = gram, kernels, X, basis, gram.rule
         self.Z = as_inputs(np.asarray(gram.inducing, X.x.dtype), "gram.LowRank", "inducing")
         if self.Z.columns != X.columns:
             what = f"the inducing inputs have {counted(self.Z.columns, 'column')} and " + Option("X") + f" has {X.columns}"

@@ -38,6 +38,10 @@ class SeveralFactor(AbstractFactor):
         """Return W v for v of shape (n, L)."""
         raise NotImplementedError
 
+    def root_W(self, z: np.ndarray) -> np.ndarray:
+        """Return C z for z of shape (n, L), where W = C Cᵀ."""
+        raise NotImplementedError
+
     def apply_K(self, v: np.ndarray) -> np.ndarray:
         """Return K v, function by function."""
         return np.stack([Lapack.times(K, v[:, c]) for c, K in enumerate(self.K)], axis=1)

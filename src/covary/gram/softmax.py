@@ -61,6 +61,16 @@ class SoftmaxFactor(SeveralFactor):
         """Return W v for v of shape (n, C)."""
         return self.weight[:, None] * self.pi * (v - (self.pi * v).sum(1, keepdims=True))
 
+    def root_W(self, z: np.ndarray) -> np.ndarray:
+        """Return C z with C = √w (D^½ − π√πᵀ): CCᵀ = w(D − ππᵀ) because π sums to one."""
+        root = np.sqrt(self.pi)
+        return np.sqrt(self.weight)[:, None] * (root * z - self.pi * (root * z).sum(1, keepdims=True))
+
+    def site_blocks(self) -> np.ndarray:
+        """Return W of every row: (n, C, C)."""
+        p, w = self.pi.astype(np.float64), self.weight.astype(np.float64)
+        return w[:, None, None] * (p[:, :, None] * np.eye(self.C) - p[:, :, None] * p[:, None, :])
+
     def solve(self, B: np.ndarray) -> np.ndarray:
         """Return R B for B of shape (n, C)."""
         Ev = np.stack([Lapack.times(E, B[:, c]) for c, E in enumerate(self.E)], axis=1)

@@ -7,9 +7,11 @@ gram; these functions then delegate to the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from os import PathLike
 from typing import Protocol, runtime_checkable
 
+from covary._checks import fail
+from covary._errors import Option
 from covary._module import Module
 from covary.data import Data
 from covary.distributions import AbstractDistribution
@@ -47,6 +49,12 @@ class HasModel(Protocol):
 class AbstractPlan(Module):
     """A method for many rows with its own implementation of learning, conditioning and evidence."""
 
+    def refuse(self, who: str, given: Mapping[str, bool]) -> None:
+        """Raise an error for the first argument that is given, by name, because plans do not have it."""
+        for name in (name for name, used in given.items() if used):
+            what = Option(name) + " is given with " + Option("gram", type(self).__name__)
+            raise fail(who, what + ", which does not use it", "leave it out")
+
     def learn(
         self,
         model: Model,
@@ -58,10 +66,10 @@ class AbstractPlan(Module):
         starts: Sequence[Model | HasModel],
         rivals: Sequence[Model | HasModel],
         max_time: float | None,
-        checkpoint: str | Path | None,
+        checkpoint: str | PathLike[str] | None,
         key: int,
     ) -> HasModel:
-        """Learn the hyperparameters, as in :func:`covary.learn`."""
+        """Learn the hyperparameters, as in :func:`covary.learn`, and return a record that has at least the learned model."""
         raise NotImplementedError
 
     def condition(self, model: Model | HasModel, data: Data, inference: AbstractInference) -> AbstractPosterior:

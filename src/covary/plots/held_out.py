@@ -71,13 +71,9 @@ def _of_posterior(post: AbstractPosterior) -> HeldOut:
         assert out.y is not None
         low, high = out.y.interval()
         return HeldOut(y, out.mean, out.y.std, low, high, out.y.cdf(y))
-    y, size = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, None)
-    likelihood = post.model.likelihood.at(post.data.X)
-    low, high = (likelihood.predictive_quantile(p, out.mean, out.variance, size) for p in (0.025, 0.975))
-    found = outcomes(likelihood, y, size, out.mean, out.variance)
-    whole = likelihood.support in ("counts", "labels")
-    pit = np.stack([found.below, found.upto], axis=1) if whole else found.upto
-    return HeldOut(y, found.mean, found.std, low, high, pit)
+    found = outcomes(post.model.likelihood, post.data.X, y, out.mean, out.variance)
+    pit = np.stack([found.below, found.upto], axis=1) if found.whole else found.upto
+    return HeldOut(found.y, found.mean, found.std, *found.interval(), pit)
 
 
 def _judged(source: Source) -> fits.Judged:

@@ -23,7 +23,6 @@ from covary._words import counted
 from covary.data import Inputs
 from covary.fits import Relevance as Relevance
 from covary.gram.base import HasInducing
-from covary.gram.dense import DenseBound
 from covary.likelihoods.softmax import Softmax
 from covary.parameters import parameters
 from covary.plots.source import Drawable, Source
@@ -189,7 +188,7 @@ def quick_joint(post: AbstractPosterior) -> bool:
     """Return whether joint covariances are matrix products; neighbour and state-space models build them row by row."""
     if not isinstance(post, Posterior):
         return False
-    return isinstance(post.bound, DenseBound | HasInducing)
+    return post.bound.dense or isinstance(post.bound, HasInducing)
 
 
 def _rows_of(inputs: Inputs, count: int, rng: np.random.Generator) -> Inputs:

@@ -19,7 +19,7 @@ from covary.likelihoods.softmax import Softmax
 from covary.model import Model
 from covary.posterior import AbstractPosterior
 from covary.tables.column import Column
-from covary.tables.labels import label_text
+from covary.tables.labels import label_text, probability_titles
 
 Drawable = AbstractPosterior | fits.Model  # the models that can be drawn
 Label = str | int | float | bool | np.generic  # of a class
@@ -149,7 +149,7 @@ class Source:
         """Return a part of the predictions of a fit at rows (m, d): the mean, std, lower or upper end of each target, (m, p);
         the probabilities (m, C) of classes."""
         answer = fits.family_of(self._fit).predict(self._fit, x)
-        titles = [f"p_{name}" for name in self.classes]
+        titles = [] if self._fit.classes is None else probability_titles(self._fit.classes.values)
         if not titles:
             titles = [title for title in answer.columns if title == part or title.endswith(f"_{part}")]
         if not titles or not answer.columns.keys() >= set(titles):

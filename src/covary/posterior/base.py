@@ -7,7 +7,7 @@ everything that follows from these is implemented here.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,8 +52,6 @@ class AbstractPosterior:
     model: Model
     data: Data
     scale: ErrorScale | None
-
-    factorised: ClassVar[bool] = True  # whether it is based on a single factorised matrix
 
     # properties that subclasses define --------------------------------------------------------------------------------
     @property

@@ -7,7 +7,7 @@ predictions are combined. No conditioning takes place here.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Generic, NoReturn, Protocol, TypeVar
+from typing import Generic, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -92,8 +92,6 @@ class Combination(AbstractPosterior, Generic[E]):
     name: str
     scale: ErrorScale | None = None
     output: int | None = None
-
-    factorised: ClassVar[bool] = False
 
     @property
     def log_evidence(self) -> float:

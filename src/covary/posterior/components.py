@@ -32,7 +32,6 @@ from covary._precision import cast, precision
 from covary._types import Array
 from covary.data import Inputs
 from covary.gram.base import HasInducing
-from covary.gram.dense import DenseBound
 from covary.gram.low_rank import LowRankBound
 from covary.kernels import tiles
 from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum
@@ -59,17 +58,15 @@ class Reader:
     """Computes the mean and covariances of linear functionals of f from their covariances with the support."""
 
     def __init__(self, who: str, post: Posterior) -> None:
-        if not post.factorised:
-            raise _unsuited(who, post.kind)
         model, bound, factor, solved = post.model, post.bound, post.factor, post.solved
         if model.likelihood.latents != 1 or len(bound.kernels) != 1:
             raise fail(who, "the model has several latent functions", "use a likelihood with one")
         self.kernel, self.alpha, self.beta = bound.kernels[0], solved.alpha, None
-        rule = bound.gram.rule if isinstance(bound, LowRankBound) else None
-        if isinstance(bound, DenseBound):
+        if bound.dense:
             self.support, self.weigh = bound.X, factor._solve
-        elif isinstance(bound, HasInducing) and rule not in ("sor", "sor+", "nystrom"):
+        elif isinstance(bound, HasInducing) and bound.rule not in ("sor", "sor+", "nystrom"):
             self.support, mean, root, L = bound.inducing_posterior(factor, solved)
+            assert isinstance(root, np.ndarray)
             self.alpha = linalg.cho_solve((L, True), mean)
 
             def weigh(C: np.ndarray) -> np.ndarray:
@@ -78,13 +75,12 @@ class Reader:
 
             self.weigh = weigh
         else:
-            name = f"LowRank(rule={rule!r})" if rule is not None else post.kind
-            raise _unsuited(who, name)
+            raise _unsuited(who, post.kind if bound.rule is None else f"LowRank(rule={bound.rule!r})")
         if bound.basis is not None:
             self.beta = factor.weights(solved.shift)
             self.U, self.inverse, _ = factor.project()
-            if self.support is not bound.X:
-                self.U = linalg.solve_triangular(bound.L, bound.times(self.U), lower=True, trans=1)  # type: ignore[union-attr]
+            if isinstance(bound, LowRankBound):
+                self.U = linalg.solve_triangular(bound.L, bound.times(self.U), lower=True, trans=1)
 
     def mean(self, C: np.ndarray, H: np.ndarray | None) -> np.ndarray:
         """Return E g for g with covariances C (support, m) and basis functions H (m, q)."""

@@ -24,7 +24,6 @@ import numpy as np
 from covary._precision import precision
 from covary._threads import blas_threads
 from covary.gram.linalg import Lapack
-from covary.sites import AbstractSites, Blocks, Softmax
 
 if TYPE_CHECKING:
     from covary.posterior.gaussian import Posterior
@@ -71,15 +70,6 @@ def cavity_of_several(
     return centre, left, sound & (np.linalg.eigvalsh(left)[:, 0] > 0)
 
 
-def site_precisions(sites: AbstractSites | None) -> np.ndarray | None:
-    """Return the precisions (n, L, L) of the sites of several functions, or None for other sites."""
-    if isinstance(sites, Softmax):
-        p = np.asarray(sites.probability, np.float64)
-        W = p[:, :, None] * np.eye(p.shape[1]) - p[:, :, None] * p[:, None, :]
-        return W if sites.weight is None else np.asarray(sites.weight)[:, None, None] * W
-    return np.asarray(sites.precision, np.float64) if isinstance(sites, Blocks) else None
-
-
 @dataclass(frozen=True)
 class Cavities:
     """Leave-one-out predictions of the latent functions at every row.
@@ -119,7 +109,7 @@ def cavities(post: Posterior) -> Cavities:
             centre, precise = cavity(mean, marginal, np.asarray(shift), np.asarray(factor.spread))
             sound = precise > 0
             return Cavities(centre + base, 1 / np.where(sound, precise, 1.0), None, sound, "cavity")
-        base, W = base[:, None] * likelihood.has_mean, site_precisions(getattr(factor, "sites", None))
+        base, W = base[:, None] * likelihood.has_mean, factor.site_blocks()
         if W is None or np.shape(shift) != mean.shape:
             return Cavities(mean + base, marginal, None, np.ones(len(mean), bool), "included")
     centre, left, sound = cavity_of_several(mean, marginal, np.asarray(shift), W)

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.special import ndtr
 
+from covary.data import Inputs
 from covary.likelihoods.base import AbstractLikelihood
 
 
-class Outcomes(NamedTuple):
-    """The predictive mean and standard deviation of every observation, and the probabilities P(Y < y) and P(Y ≤ y).
+@dataclass(frozen=True)
+class Outcomes:
+    """Observations ``y``, their predictive mean and standard deviation, and the probabilities P(Y < y) and P(Y ≤ y).
 
-    The two probabilities are equal unless observations are integers.
+    The two probabilities are equal unless observations are integers (``whole``). ``likelihood`` is the one at the rows,
+    ``latent`` has the mean and variance of the latent functions, and ``size`` the trials or exposures.
     """
 
+    y: np.ndarray
     mean: np.ndarray
     std: np.ndarray
     below: np.ndarray
     upto: np.ndarray
+    likelihood: AbstractLikelihood = field(repr=False)
+    latent: tuple[np.ndarray, np.ndarray] = field(repr=False)
+    size: np.ndarray | None = field(repr=False)
+
+    @property
+    def whole(self) -> bool:
+        """Whether observations are integers, so that the probability integral transform of each is an interval."""
+        return _whole(self.likelihood)
+
+    def interval(self) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the ends of the central 95 % intervals."""
+        low, high = (self.likelihood.predictive_quantile(q, *self.latent, self.size) for q in (0.025, 0.975))
+        return low, high
 
 
-def outcomes(
-    likelihood: AbstractLikelihood, y: np.ndarray, size: np.ndarray | None, mean: np.ndarray, variance: np.ndarray
-) -> Outcomes:
+def outcomes(likelihood: AbstractLikelihood, X: Inputs, y: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> Outcomes:
     """Evaluate the predictive distributions of observations.
 
     Parameters
     ----------
     likelihood
-        The likelihood at the rows of the observations.
-    y, size
-        The observations, and their trials or exposures.
+        The likelihood.
+    X, y
+        The inputs and the observations: (n,), or (n, 2) with trials or exposures.
     mean, variance
         The moments of the latent functions.
 
@@ -40,6 +55,8 @@ def outcomes(
     -------
     The outcomes; if a predictive distribution has no variance, half the width of its central 68 % stands in for its std.
     """
+    y, size = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, None)
+    likelihood = likelihood.at(X)
     moments = likelihood.predictive(mean, variance, size)
     std = np.asarray(np.sqrt(moments.variance), np.float64)
     if not np.isfinite(std).all():
@@ -47,6 +64,11 @@ def outcomes(
         std = np.where(np.isfinite(std), std, (high - low) / 2)
     upto = likelihood.predictive_cdf(y, mean, variance, size)
     below = upto
-    if likelihood.support in ("counts", "labels"):
+    if _whole(likelihood):
         below = np.where(y > 0, likelihood.predictive_cdf(np.maximum(y - 1, 0.0), mean, variance, size), 0.0)
-    return Outcomes(np.asarray(moments.mean, np.float64), std, np.clip(below, 0.0, 1.0), np.clip(upto, 0.0, 1.0))
+    edges = np.clip(below, 0.0, 1.0), np.clip(upto, 0.0, 1.0)
+    return Outcomes(y, np.asarray(moments.mean, np.float64), std, *edges, likelihood, (mean, variance), size)
+
+
+def _whole(likelihood: AbstractLikelihood) -> bool:
+    return likelihood.support in ("counts", "labels")

@@ -35,12 +35,10 @@ from covary._precision import precision
 from covary._threads import blas_threads
 from covary._words import counted
 from covary.data import Data, Inputs, as_inputs
-from covary.gram.base import AbstractBound, AbstractFactor, HasInducing, Kernels
-from covary.gram.blocks import BlocksFactor
+from covary.gram.base import AbstractBound, AbstractFactor, HasInducing, Kernels, Roots
 from covary.gram.linalg import Lapack
-from covary.gram.low_rank import LowRankBound, LowRankFactor
+from covary.gram.low_rank import LowRankFactor
 from covary.gram.several import SeveralFactor
-from covary.gram.softmax import SoftmaxFactor
 from covary.kernels import tiles
 from covary.kernels.features import Features, random_features
 from covary.means.basis import Evaluated
@@ -203,7 +201,7 @@ def draw_paths(
         prior = _draw_prior(bound.kernels, data.X.columns, n, several, features, rng)
         correction, beta = _correct(bound, solved, prior, (n, several), rng)
         beta = None if beta is None or bound.basis is None else bound.basis.coordinates.original(beta)
-    if _rule(bound) == "sor":  # a function of the inducing values alone (R&W, 8.15)
+    if bound.rule == "sor":  # a function of the inducing values alone (R&W, 8.15)
         prior = None
     return Paths(n, model, data.X.columns, data.dtype, outputs, prior, correction, beta)
 
@@ -220,14 +218,14 @@ def _correct(
 ) -> tuple[Weighted | Conditioned, np.ndarray | None]:
     """Return the correction from draws of the prior to draws of the posterior, and basis weights if any."""
     factor, basis = solved.factor, bound.basis
-    if isinstance(bound, LowRankBound) and basis is not None:
-        return _with_basis(bound, basis, solved, prior, shape, rng)
+    if isinstance(factor, LowRankFactor) and basis is not None:
+        return _with_basis(factor, basis, solved, prior, shape, rng)
     if isinstance(bound, HasInducing):
-        return _inducing(bound, solved, prior, shape, rng), None
+        return _inducing(bound, bound.inducing_posterior(factor, solved), prior, shape, rng), None
     check_memory(WHO, 4 * 8 * bound.X.rows * shape[0] * shape[1], "use fewer functions")
     f0 = prior.at(bound.X)
     if isinstance(factor, SeveralFactor):
-        return _coupled(bound, solved, f0, rng), None
+        return _coupled(bound, factor, solved.shift, f0, rng), None
     beta0 = None
     if basis is not None:
         beta0 = _prior_weights(basis, shape, rng)
@@ -274,6 +272,7 @@ def _signed(
     Σ₊ p^½ C^(−½) z gives exactly the missing covariance; Σ₊ v is the mean for the shift v.
     """
     W, shape = np.asarray(solved.factor.spread, np.float64), f0.shape[1:]
+    # not another inference: the sites are those of the posterior, and only the gram computes with a part of them
     plus = bound.factor(Diagonal(np.maximum(W, 0.0)))
     rows = np.flatnonzero(W < 0)
     E = np.zeros((len(W), len(rows)), order="F")
@@ -290,45 +289,39 @@ def _signed(
     return Conditioned(bound, (still, moving), shape), beta
 
 
-def _coupled(bound: AbstractBound, solved: Solved, f0: np.ndarray, rng: np.random.Generator) -> Weighted:
+def _coupled(
+    bound: AbstractBound, factor: SeveralFactor, shift: np.ndarray, f0: np.ndarray, rng: np.random.Generator
+) -> Weighted:
     """Return the correction for several latent functions: b − W f₀ − C z, where C_i is a root of row i's W_i = C_i C_iᵀ."""
-    factor, alpha = solved.factor, np.empty_like(f0)
-    assert isinstance(factor, SeveralFactor)
+    alpha = np.empty_like(f0)
     for s in range(f0.shape[1]):
-        z = rng.standard_normal(solved.shift.shape)
-        alpha[:, s] = factor.alpha(solved.shift - factor.apply_W(f0[:, s]) - _root_times(factor, z))
+        z = rng.standard_normal(shift.shape)
+        alpha[:, s] = factor.alpha(shift - factor.apply_W(f0[:, s]) - factor.root_W(z))
     return Weighted(bound.kernels, bound.X, alpha)
 
 
-def _root_times(factor: SeveralFactor, z: np.ndarray) -> np.ndarray:
-    """Return C z; for the softmax C = √w (D^½ − π√πᵀ), since CCᵀ = w(D − ππᵀ) if π sums to one."""
-    if isinstance(factor, SoftmaxFactor):
-        root = np.sqrt(factor.pi)
-        return np.sqrt(factor.weight)[:, None] * (root * z - factor.pi * (root * z).sum(1, keepdims=True))
-    assert isinstance(factor, BlocksFactor)
-    return np.einsum("nij,nj->ni", factor.C, z)
-
-
 def _inducing(
-    bound: AbstractBound, solved: Solved, prior: PriorDraws, shape: tuple[int, int], rng: np.random.Generator
+    bound: AbstractBound,
+    inducing: tuple[Inputs, np.ndarray, Roots, Roots],
+    prior: PriorDraws,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
 ) -> Weighted:
     """Return K(Z, Z)⁻¹(u − f₀(Z)) for a draw u of the inducing values of every function."""
-    kernels, rule = bound.kernels, _rule(bound)
-    assert isinstance(bound, HasInducing)
     n, several = shape
-    Z, mean, root, L = bound.inducing_posterior(solved.factor, solved)
-    f0 = prior.at(Z) if rule != "sor" else np.zeros((Z.rows, *shape))
+    Z, mean, root, L = inducing
+    f0 = prior.at(Z) if bound.rule != "sor" else np.zeros((Z.rows, *shape))
     mean = mean[:, None] if mean.ndim == 1 else mean
     roots, bases = (v if isinstance(v, tuple) else (v,) * several for v in (root, L))
     out = np.empty((Z.rows, n, several))
     for t in range(several):
         u = mean[:, t, None] + roots[t] @ rng.standard_normal((roots[t].shape[1], n))
         out[:, :, t] = linalg.cho_solve((bases[t], True), u - f0[:, :, t])
-    return Weighted(kernels, Z, out)
+    return Weighted(bound.kernels, Z, out)
 
 
 def _with_basis(
-    bound: LowRankBound,
+    factor: LowRankFactor,
     basis: Evaluated,
     solved: Solved,
     prior: PriorDraws,
@@ -339,8 +332,7 @@ def _with_basis(
 
     The low-rank prior at the rows is ΦᵀL⁻¹f₀(Z) + D^½z; it is subtracted from the targets together with the noise.
     """
-    factor = solved.factor
-    assert isinstance(factor, LowRankFactor)
+    bound = factor.bound
     Z, _, _, L = bound.inducing_posterior(factor, solved)
     white = Lapack.half_solve(L, np.asfortranarray(prior.at(Z).reshape(Z.rows, -1)))
     own = np.sqrt(np.asarray(factor.D, np.float64))[:, None] * rng.standard_normal((bound.X.rows, white.shape[1]))
@@ -349,19 +341,12 @@ def _with_basis(
     at_rows = at_rows + np.einsum("rm,mnt->rnt", np.asarray(basis), beta0)
     target = _as_columns(solved.shift, shape) + _noise(factor, at_rows, rng)
     c = bound.times(factor.alpha(target))
-    if _rule(bound) == "sor":
+    if bound.rule == "sor":
         c = c + white
     c = linalg.solve_triangular(L, c, lower=True, trans=1)
     return Weighted(bound.kernels, Z, c.reshape(Z.rows, *shape)), beta0 + np.asarray(factor.weights(target)).reshape(-1, *shape)
 
 
-def _rule(bound: AbstractBound) -> str | None:
-    """Return the rule of a low-rank gram, or None for other grams."""
-    return bound.gram.rule if isinstance(bound, LowRankBound) else None
-
-
 def _refuse_rule(bound: AbstractBound) -> None:
-    if _rule(bound) in ("sor+", "nystrom"):
-        raise fail(
-            WHO, f"rule {_rule(bound)!r} has no joint covariance to draw from", "use " + Option("rule", "'dtc'", "'fitc'")
-        )
+    if bound.rule in ("sor+", "nystrom"):
+        raise fail(WHO, f"rule {bound.rule!r} has no joint covariance to draw from", "use " + Option("rule", "'dtc'", "'fitc'"))

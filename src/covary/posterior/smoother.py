@@ -40,7 +40,7 @@ def _linear(who: str, posterior: Posterior, kinds: tuple[type, ...] = (DenseBoun
     if not isinstance(posterior.model.likelihood, Gaussian) or not posterior.observed:
         name = type(posterior.model.likelihood).__name__
         raise fail(who, f"the mean is not linear in y ({name}, {posterior.status})", "use Gaussian noise with Exact()")
-    if not (posterior.factorised and isinstance(posterior.bound, kinds)):
+    if not isinstance(posterior.bound, kinds):
         what = "the posterior was computed with " + Option("gram", posterior.kind)
         raise fail(who, what, "condition with " + Option("gram", "Dense()"))
     return posterior

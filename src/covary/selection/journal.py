@@ -6,15 +6,11 @@ A search is a fixed sequence of evaluations for a given problem and seed. The jo
 
 from __future__ import annotations
 
-import hashlib
 from os import PathLike
 from typing import NamedTuple, cast
 
-import jax
 import numpy as np
 
-from covary._module import Module
-from covary.data import Data
 from covary.executors.checkpoint import Checkpoint
 from covary.optimise.base import Function
 
@@ -29,29 +25,6 @@ class JournalKey(NamedTuple):
     rows: int
     starts: int = 0
     settled: int = 0
-
-
-def fingerprint(*parts: object) -> str:
-    """Return a hash of a problem, from the values of its parts.
-
-    Arrays are hashed by their bytes, data by their named arrays, modules by their leaves and structure, lists and tuples by
-    their entries, and everything else by its ``repr``.
-    """
-    digest = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, Module):
-            leaves, structure = jax.tree_util.tree_flatten(part)
-            digest.update(fingerprint(*map(np.asarray, leaves), structure).encode())
-        elif isinstance(part, Data):
-            digest.update(fingerprint(*(entry for pair in part.arrays().items() for entry in pair)).encode())
-        elif isinstance(part, list | tuple):
-            digest.update(fingerprint(len(part), *part).encode())
-        elif isinstance(part, np.ndarray):
-            digest.update(repr((part.shape, part.dtype.str)).encode())
-            digest.update(np.ascontiguousarray(part).tobytes())
-        else:
-            digest.update(repr(part).encode())
-    return digest.hexdigest()[:32]
 
 
 class Journal:

@@ -7,14 +7,12 @@ evaluations. The search stops when a Newton step would gain less than 0.01 nats.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any, cast
+from typing import TypedDict, Unpack, overload
 
-import numpy as np
-
-from covary._checks import check_count, fail
-from covary._errors import Option
+from covary._checks import check_count
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
@@ -30,6 +28,33 @@ from covary.selection.objectives import Custom
 from covary.selection.priors import Density
 from covary.selection.search import run_search
 from covary.selection.state import Settings
+
+
+class Options(TypedDict, total=False):
+    """The arguments of :func:`learn` that apply to every gram and plan."""
+
+    objective: Custom | None
+    inference: AbstractInference
+    priors: Mapping[str, Density] | None
+    tie: Sequence[Sequence[str]]
+    n_restarts: int
+    starts: Sequence[Model | HasModel]
+    rivals: Sequence[Model | HasModel]
+    max_time: float | Clock | None
+    reserve: float
+    coarse: bool
+    checkpoint: str | PathLike[str] | None
+    key: int
+
+
+@overload
+def learn(model: Model | HasModel, data: Data, *, gram: AbstractGram = ..., **options: Unpack[Options]) -> Learned: ...
+
+
+@overload
+def learn(
+    model: Model | HasModel, data: Data, *, gram: AbstractGram | AbstractPlan, **options: Unpack[Options]
+) -> HasModel: ...
 
 
 def learn(
@@ -49,7 +74,7 @@ def learn(
     coarse: bool = True,
     checkpoint: str | PathLike[str] | None = None,
     key: int = 0,
-) -> Learned:
+) -> HasModel:
     """Find the hyperparameters that maximise the evidence (times the priors).
 
     Parameters
@@ -61,7 +86,7 @@ def learn(
     objective
         Other objective to maximise: a JAX function (model, data) -> number, or an object with ``value_and_grad(model, data)``.
     inference, gram
-        As in :func:`condition`.
+        As in :func:`condition`. A plan returns its own record of learning, that of ``Committee`` a :class:`Learned`.
     priors
         Prior distributions by parameter path: ``{"kernel.*.lengthscale": LogNormal(0.0, scale=1.0)}``.
     tie
@@ -96,17 +121,40 @@ def learn(
     """
     check_count("learn", "n_restarts", n_restarts)
     if isinstance(gram, AbstractPlan):
-        if objective is not None or len(tie):
-            what = "an objective or tied parameters are given"
-            raise fail("learn", f"{what} with " + Option("gram", type(gram).__name__), "it learns by the evidence, untied")
-        check_both("learn", as_model(model), data)
+        given = {"objective": objective is not None, "tie": len(tie) > 0, "reserve": reserve != 0, "coarse": not coarse}
+        gram.refuse("learn", given)
         left = max(max_time.left(), 0.0) if isinstance(max_time, Clock) else max_time
-        search: dict[str, Any] = {"n_restarts": n_restarts, "starts": starts, "rivals": rivals, "key": key}
-        search |= {"max_time": None if left == np.inf else left, "checkpoint": checkpoint}
-        return cast("Learned", gram.learn(as_model(model), data, inference=inference, priors=priors, **search))
+        check_both("learn", as_model(model), data)
+        return gram.learn(
+            as_model(model),
+            data,
+            inference=inference,
+            priors=priors,
+            n_restarts=n_restarts,
+            starts=starts,
+            rivals=rivals,
+            max_time=None if left == math.inf else left,
+            checkpoint=checkpoint,
+            key=key,
+        )
     clock = Clock.of(max_time)
-    given = (objective, inference, gram, priors, tie, n_restarts, tuple(starts), tuple(rivals))
-    settings = Settings(as_model(model), data, clock, *given, reserve, coarse, checkpoint, key)
+    settings = Settings(
+        model=as_model(model),
+        data=data,
+        clock=clock,
+        objective=objective,
+        inference=inference,
+        gram=gram,
+        priors=priors,
+        tie=tie,
+        n_restarts=n_restarts,
+        starts=tuple(starts),
+        rivals=tuple(rivals),
+        reserve=reserve,
+        coarse=coarse,
+        checkpoint=checkpoint,
+        key=key,
+    )
     with interruptible(clock):
         try:
             return run_search(settings)

@@ -84,6 +84,7 @@ def log_evidence_and_grad(
     0.0376
     """
     if isinstance(gram, AbstractPlan):
+        gram.refuse("log_evidence_and_grad", {"fixed_jitter": fixed_jitter is not None, "workspace": workspace is not None})
         check_both("log_evidence_and_grad", as_model(model), data)
         return gram.log_evidence_and_grad(as_model(model), data, inference)
     value, gradient = evidence_and_gradient(model, data, inference, gram, fixed_jitter=fixed_jitter, memory=workspace)

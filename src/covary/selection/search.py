@@ -11,12 +11,13 @@ from covary._checks import fail
 from covary._errors import Option
 from covary._threads import blas_threads
 from covary.data import Data
+from covary.executors.fingerprint import fingerprint
 from covary.inference.base import Memory
 from covary.inference.condition import as_model, bind, check_room, check_weights
 from covary.optimise.base import Result
 from covary.optimise.lbfgs import lbfgs
 from covary.selection.inducing import move_inducing
-from covary.selection.journal import Journal, fingerprint
+from covary.selection.journal import Journal
 from covary.selection.learned import Learned, Restart
 from covary.selection.left_out import ClosedForm
 from covary.selection.objectives import LIMITLESS, Objective, WithGradient, box, limitless, natural_coordinates, needed_jitter
@@ -98,14 +99,14 @@ def prepare(settings: Settings) -> Search:
         levels=ladder.sizes,
         journal=journal,
         began=began,
+        tracker=Tracker(ladder.sizes, 1, packing.size, began, ladder.costs()),
     )
 
 
 def first_level(state: Search) -> None:
-    """Set up the objective on the coarsest level, with the jitter required by the initial model, and all starts."""
+    """Determine the jitter required by the initial model, and all starts."""
     settings, problem = state.settings, state.problem
     model, packing, starts = settings.model, problem.packing, settings.starts
-    state.look()
     state.plain = state.coarse.function(state.clipped(state.theta0))[0]
     if not np.isfinite(state.plain):
         problem.jitter = needed_jitter(model, settings.data, settings.inference, settings.gram)
@@ -117,8 +118,7 @@ def first_level(state: Search) -> None:
     rng = np.random.default_rng(settings.key)
     further = further_starts(state.theta0, state.centre, packing, settings.n_restarts, rng)
     state.points = [state.theta0, *(packing.pack(as_model(s)) for s in starts), *(state.clipped(p) for p in further)]
-    count = len(state.points) + len(settings.rivals)
-    state.tracker = Tracker(state.levels, count, packing.size, state.began, state.ladder.costs())
+    state.tracker.starts = len(state.points) + len(settings.rivals)
 
 
 def climb_all(state: Search) -> None:
@@ -295,8 +295,7 @@ def finish(state: Search, best: Result) -> Learned:
 
 def _name(settings: Settings, problem: Objective) -> str:
     """Return the fingerprint of everything that determines the evaluations of a search and their values."""
-    custom = getattr(problem.custom, "__qualname__", None) or problem.custom
-    how = (problem.inference, problem.gram, sorted(problem.priors.by_path.items()), custom)
+    how = (problem.inference, problem.gram, problem.priors.by_path, problem.custom)
     others = [as_model(other) for other in settings.starts], [as_model(other) for other in settings.rivals]
     course = (settings.tie, settings.n_restarts, *others, settings.coarse, settings.key)
     return fingerprint(settings.data, settings.model, *how, *course)

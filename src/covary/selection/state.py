@@ -96,13 +96,17 @@ class Tracker:
     def __init__(
         self, levels: tuple[int, ...], starts: int, parameters: int, began: float, costs: Sequence[float] | None = None
     ) -> None:
-        self.levels, self.starts, self.began = levels, starts, began
+        self.levels, self.starts, self.parameters, self.began = levels, starts, parameters, began
         self.callback = _WATCHER.get()
         cost = [float(rows) ** 2 * (rows + 2000.0) for rows in levels] if costs is None else [float(c) for c in costs]
         self.cost = cost
-        self.total = starts * A_START * cost[0]
-        self.total += sum(parameters * below + A_LEVEL * here for below, here in pairwise(cost))
         self.done, self.steps, self.start, self.level, self.best, self.fraction = 0.0, 0, 0, 0, -float("inf"), 0.0
+
+    @property
+    def total(self) -> float:
+        """The expected cost of the search."""
+        finer = sum(self.parameters * below + A_LEVEL * here for below, here in pairwise(self.cost))
+        return self.starts * A_START * self.cost[0] + finer
 
     def trained(self, rows: int, step: int, steps: int, value: float) -> None:
         """Record one of ``steps`` steps on batches of rows."""
@@ -182,7 +186,7 @@ class Search:
     levels: tuple[int, ...]
     journal: Journal | None
     began: float
-    tracker: Tracker = field(init=False)
+    tracker: Tracker
     coarse: Level = field(init=False)
     plain: float = np.inf
     points: list[np.ndarray] = field(default_factory=list)
@@ -190,6 +194,9 @@ class Search:
     peaks: list[Peak] = field(default_factory=list)
     history: list[tuple[int, float]] = field(default_factory=list)
     restarts: list[Restart] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.look()
 
     @property
     def clock(self) -> Clock:

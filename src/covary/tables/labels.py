@@ -62,6 +62,17 @@ def label_text(label: Any) -> str:
     return str(int(number)) if math.isfinite(number) and number == math.floor(number) else repr(number)
 
 
+def probability_titles(classes: np.ndarray) -> list[str]:
+    """Return the names of the columns of class probabilities: ``p_`` and the label, unchanged so that no two are equal.
+
+    Examples
+    --------
+    >>> probability_titles(np.array([1.0, 2.0]))
+    ['p_1.0', 'p_2.0']
+    """
+    return [f"p_{label}" for label in classes.tolist()]
+
+
 def codes_of(column: Column, classes: np.ndarray) -> np.ndarray:
     """Return the code of the class of each cell: −1 for an unknown class, −2 for a missing cell.
 

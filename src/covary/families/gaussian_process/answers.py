@@ -15,7 +15,6 @@ from covary.likelihoods.base import AbstractLikelihood
 from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.ordinal import Ordinal
 from covary.prediction import Observed, Spread
-from covary.tables.labels import label_text
 from covary.tables.table import wrong
 
 
@@ -36,15 +35,21 @@ def answer(
         columns = _latent_of_classes(fit, x, level) if latent else _classes(fit, x)
         return Answer(dict(zip(titles, columns, strict=True)))
     if fit.state.first.model.is_gaussian and fit.state.first.posterior.scale is None:
-        return _measurements(fit, x, level, latent, truth, titles)
+        return _measurements(fit, x, level, latent, size, truth, titles)
     return _others(fit, x, level, latent, size, truth, titles)
 
 
 def _measurements(
-    fit: Fit[Processes], x: np.ndarray, level: float, latent: bool, truth: np.ndarray | None, titles: list[str]
+    fit: Fit[Processes],
+    x: np.ndarray,
+    level: float,
+    latent: bool,
+    size: np.ndarray | None,
+    truth: np.ndarray | None,
+    titles: list[str],
 ) -> Answer:
     """Predict under Gaussian noise, for one target or several."""
-    mean, std = (np.reshape(a, (len(x), -1)) for a in moments(fit, fit.state.first, x, latent=latent))
+    mean, std = (np.reshape(a, (len(x), -1)) for a in moments(fit, fit.state.first, x, latent=latent, size=size))
     if not np.isfinite(std).all():
         what = "some predictions are not finite"
         raise fail("predict", what, "look for inputs far outside the range the model was fitted to")
@@ -66,23 +71,19 @@ def _others(
     titles: list[str],
 ) -> Answer:
     """Predict under another likelihood or local error bars, with intervals and scores from the predictive distribution."""
-    post, notes = fit.state.first.posterior, ()
-    found = post.predict(x, size=size)
+    found = fit.state.first.posterior.predict(x, size=size)
     f, y = found.f, found.y
     if latent:
         mean, std = (f.mean, f.std) if f.mean.ndim == 1 else (f.mean[:, 0], f.std[:, 0])  # the first is the function
         ends = (mean + float(ndtri(0.5 + sign * level / 2)) * std for sign in (-1, 1))
     else:
         mean, std, ends = y.mean, y.std, y.interval(level)
-    if not np.isfinite(std).all():
-        std = np.where(np.isfinite(std), std, np.nan)
-        notes = ("std is left empty where it is infinite: the noise is heavy-tailed",)
     log_prob = None
     if truth is not None:
         log_prob, seen = np.full(len(x), np.nan), possible(fit.state.first.model.likelihood, truth, size)
         if seen.any():
             log_prob[seen] = _log_prob(y, seen, truth[seen])
-    return Answer(dict(zip(titles, (mean, std, *ends), strict=True)), notes, log_prob)
+    return Answer(dict(zip(titles, (mean, std, *ends), strict=True)), log_prob=log_prob)
 
 
 def _log_prob(observed: Observed | Spread, rows: np.ndarray, y: np.ndarray) -> np.ndarray | float:
@@ -113,10 +114,7 @@ def _classes(fit: Fit[Processes], x: np.ndarray) -> list[np.ndarray]:
     """Return the most probable class, and the probability of each class."""
     assert fit.classes is not None
     p = probabilities(fit, x)
-    decided = fit.classes.values[p.argmax(1)]
-    if decided.dtype.kind == "S":
-        decided = np.array([label_text(label) for label in decided.tolist()])
-    return [decided, *p.T]
+    return [fit.classes.values[p.argmax(1)], *p.T]
 
 
 def _latent_of_classes(fit: Fit[Processes], x: np.ndarray, level: float) -> list[np.ndarray]:

@@ -22,11 +22,11 @@ from covary.families.gaussian_process.processes import Process, Processes
 from covary.fits import Fit
 from covary.fits.checks import FEWEST, LEVEL, OK, WARNING, Check, missing
 from covary.gram.dense import Dense
-from covary.gram.diagnostics import conditioning, suspicious
 from covary.inference.condition import condition
 from covary.inference.plan import AbstractPlan
 from covary.parameters import parameters
 from covary.posterior import Posterior
+from covary.posterior.diagnostics import conditioning, suspicious
 from covary.selection.learn import Learned, learn
 from covary.selection.priors import each
 

@@ -11,7 +11,6 @@ from covary.committee.settings import Committee
 from covary.files import pages
 from covary.files.pages import Page, whole
 from covary.gram.base import AbstractGram
-from covary.inference.plan import AbstractPlan
 
 MOST = 2**31  # largest number of rows, experts and files in a description
 agree = partial(pages.agree, what="its experts")
@@ -36,7 +35,7 @@ def encode_committee(committee: Committee, gram: Callable[[AbstractGram], Page])
     }
 
 
-def decode_committee(record: Page, gram: Callable[[Page], AbstractGram | AbstractPlan]) -> Committee:
+def decode_committee(record: Page, gram: Callable[[Page], AbstractGram | Committee]) -> Committee:
     """Return the settings written by :func:`encode_committee`."""
     name, weights = str(record["rule"]), record["weights"]
     rule: AbstractRule | str = GPoE(str(weights)) if name == "gpoe" and weights not in (None, "equal") else name

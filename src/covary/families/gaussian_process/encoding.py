@@ -138,7 +138,7 @@ def encode_gram(gram: AbstractGram | AbstractPlan) -> dict[str, Any]:
     return {"type": type(gram).__name__, "values": values, "marks": {}, "structure": structure}
 
 
-def decode_gram(record: dict[str, Any], inducing: Any = None) -> AbstractGram | AbstractPlan:
+def decode_gram(record: dict[str, Any], inducing: Any = None) -> AbstractGram | Committee:
     """Return the gram written by :func:`encode_gram`, with its inducing inputs if any."""
     if record["type"] == "Committee":
         return decode_committee(record, decode_gram)

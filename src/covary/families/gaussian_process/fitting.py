@@ -35,7 +35,7 @@ from covary.gram.vecchia import Vecchia
 from covary.inference.base import AbstractInference
 from covary.inference.condition import condition
 from covary.inference.exact import Exact
-from covary.inference.plan import AbstractPlan
+from covary.inference.plan import AbstractPlan, HasModel
 from covary.inference.svgp import SVGP
 from covary.kernels.base import AbstractKernel
 from covary.likelihoods.gaussian import Gaussian
@@ -228,9 +228,9 @@ def fitted(
         choice = _from_disk(context, inference)
     table = choice.gram.table if isinstance(choice.gram, Committee) else None
     choice = _where(context, choice, data.rows if table is None else table.rows)
-    learned = None
+    found: HasModel | None = None
     if Packing(start).size:
-        learned = learn(
+        found = learn(
             start,
             data,
             inference=choice.inference,
@@ -240,13 +240,13 @@ def fitted(
             starts=_short(context, start, data, choice),
             rivals=rivals,
             max_time=clock,
-            reserve=1.0,
+            reserve=0.0 if isinstance(choice.gram, AbstractPlan) else 1.0,
             checkpoint=settings.checkpoint,
             key=seed_of(who, settings.random_state),
             objective=_objective(context, choice),
         )
     with clock.timing("condition"):
-        post = condition(start if learned is None else learned, data, inference=choice.inference, gram=choice.gram)
+        post = condition(start if found is None else found, data, inference=choice.inference, gram=choice.gram)
     columns = context.columns
     if table is not None and isinstance(post, Combination):  # the columns were learned from a sample
         settled = post.experts.settled
@@ -254,7 +254,8 @@ def fitted(
             context.disk.goes_with(settled)
         dropped = table.rows - settled.rows - settled.left_out.get(table.target, 0)
         columns = columns.counted(settled.left_out, dropped)
-    model = start if learned is None else learned.model
+    model = start if found is None else found.model
+    learned = found if isinstance(found, Learned) else None  # a plan may have another record
     gram = handled(choice.gram, learned)
     process = Process(post, model, choice.inference, gram, learned, by_path, evidence_in_units(post, data, scale))
     return Fitted(process, Method(choice.name, choice.why), columns, clock)

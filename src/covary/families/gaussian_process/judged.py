@@ -16,11 +16,11 @@ from covary.data import Data, Inputs, as_inputs
 from covary.families.gaussian_process.processes import Processes
 from covary.fits import Advice, Fit, Judged, Training
 from covary.kernels import tiles
-from covary.likelihoods.base import AbstractLikelihood
 from covary.parameters import parameters
 from covary.plots.source import coded_columns
 from covary.posterior import AbstractPosterior, Combination, cavities, class_probabilities, outcomes, with_matrix
 from covary.posterior.combination import LEFT_OUT
+from covary.posterior.outcomes import Outcomes
 from covary.prediction import Mixed, Spread
 from covary.selection.starts import lengthscale_paths
 
@@ -67,11 +67,13 @@ def judged(fit: Fit[Processes], x: np.ndarray | None = None, y: np.ndarray | Non
             assert isinstance(whole, Mixed)
             stated = Mixed(whole.mean[rows], whole.variance[rows], None, np.broadcast_to(whole.unsure, whole.mean.shape)[rows])
         return _gaussian(fit, out, seen, first, stated)
-    values, mean, std, pit = (v[:, None] for v in _observed(post, X, seen, first, rng))
+    found = outcomes(post.model.likelihood, X, seen, first.mean, first.variance)
+    pit = found.upto
+    if found.whole:
+        pit = np.clip(found.below + rng.uniform(size=len(pit)) * (found.upto - found.below), 0.0, 1.0)
+    values, mean, std, pit = (v[:, None] for v in (found.y, found.mean, found.std, pit))
     z = ndtri(np.clip(pit, EDGE, 1 - EDGE))
-    size = seen[:, 1] if seen.ndim == 2 else None
-    find = partial(_ends, post.model.likelihood.at(X), first, size)
-    return replace(out, y=values, mean=mean, std=std, pit=pit, z=z, find_ends=find)
+    return replace(out, y=values, mean=mean, std=std, pit=pit, z=z, find_ends=partial(_ends, found))
 
 
 def _seen(fit: Fit[Processes], own: np.ndarray | None, y: np.ndarray | None) -> np.ndarray:
@@ -101,9 +103,9 @@ def _gaussian(fit: Fit[Processes], out: Judged, seen: np.ndarray, first: Latent,
     return replace(out, y=values * scale + location, mean=mean * scale + location, std=std * scale, pit=pit, z=z, ends=ends)
 
 
-def _ends(likelihood: AbstractLikelihood, f: Latent, size: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    low, high = (likelihood.predictive_quantile(q, f.mean, f.variance, size)[:, None] for q in (0.025, 0.975))
-    return low, high
+def _ends(found: Outcomes) -> tuple[np.ndarray, np.ndarray]:
+    low, high = found.interval()
+    return low[:, None], high[:, None]
 
 
 def _take(found: Latent, rows: np.ndarray) -> Latent:
@@ -117,19 +119,6 @@ def _codes(posteriors: tuple[AbstractPosterior, ...], y: np.ndarray, new: bool) 
         return np.asarray(y).astype(int)
     each = np.stack([np.asarray(post.data.y) for post in posteriors], axis=1)
     return each.argmax(1)
-
-
-def _observed(
-    post: AbstractPosterior, X: Inputs, y: np.ndarray, f: Latent, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return observation, mean, standard deviation and PIT under a non-Gaussian likelihood."""
-    value, size = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, None)
-    likelihood = post.model.likelihood.at(X)
-    found = outcomes(likelihood, value, size, f.mean, f.variance)
-    pit = found.upto
-    if likelihood.support in ("counts", "labels"):
-        pit = found.below + rng.uniform(size=len(value)) * (found.upto - found.below)
-    return value, found.mean, found.std, np.clip(pit, 0.0, 1.0)
 
 
 # latent moments -------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import jax
 import numpy as np
@@ -41,7 +40,6 @@ from covary.gram.subset import Subset
 from covary.inference.base import AbstractInference, Memory, Solved
 from covary.inference.condition import condition
 from covary.inference.exact import Exact, residual
-from covary.inference.plan import AbstractPlan
 from covary.inference.svgp.whitened import Whitened, WhitenedBound, WhitenedFactor
 from covary.likelihoods.bernoulli import Bernoulli
 from covary.likelihoods.gaussian import Gaussian
@@ -254,8 +252,6 @@ def _decoded(page: Page, stored: Stored, fit: Fit[None]) -> Process:
         post = committee_again(gram, arrays, model, data, inference, packing, said)
         gram = gram.replace(settled=None)
     else:
-        agree(isinstance(gram, AbstractGram), "the method")
-        assert isinstance(gram, AbstractGram)
         post = _posterior(said, finite(page["jitter"]), arrays, model, data, inference, gram)
     if "scale" in page and isinstance(post, Posterior):
         post = replace(post, scale=_scale_in(page["scale"], arrays, data.X.columns))
@@ -381,7 +377,7 @@ def _learned(
     priors: Mapping[str, Prior],
     functions: Functions,
     inference: AbstractInference,
-    gram: AbstractGram | AbstractPlan,
+    gram: AbstractGram | Committee,
 ) -> Learned:
     packing = Packing(model, scale={str(path): finite(v) for path, v in record["scale"].items()})
     if "frame" in record:
@@ -394,7 +390,8 @@ def _learned(
     theta, lower, upper = arrays["theta"], arrays["lower"], arrays["upper"]
     agree(theta.shape == lower.shape == upper.shape == (packing.size,), "the learned vector")
     lower, upper = np.where(lower <= LOWEST, -np.inf, lower), np.where(upper >= -LOWEST, np.inf, upper)
-    problem = Objective(packing, Priors(model, priors), data, inference, cast("AbstractGram", gram), None, (lower, upper))
+    represented = gram.gram if isinstance(gram, Committee) else gram
+    problem = Objective(packing, Priors(model, priors), data, inference, represented, None, (lower, upper))
     problem.jitter = None if record["jitter"] is None else finite(record["jitter"])
     history = tuple((int(rows), float(v) if v > LOWEST else -np.inf) for rows, v in arrays["history"])
     ends, results = record["ends"], arrays["results"]

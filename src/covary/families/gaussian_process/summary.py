@@ -18,7 +18,6 @@ from covary.families.gaussian_process.settings import LIKELIHOODS
 from covary.families.gaussian_process.stored import apart
 from covary.fits import Fit, Json, Labels, Row, Sizes, Summary
 from covary.gram.dense import Dense
-from covary.gram.diagnostics import conditioning, suspicious
 from covary.inference.exact import Exact
 from covary.kernels.base import AbstractKernel, inner_kernels
 from covary.likelihoods.binomial import Binomial
@@ -26,6 +25,7 @@ from covary.likelihoods.gaussian import Gaussian
 from covary.models.local_scale import LocalScale
 from covary.parameters import POSITIVE, REAL, Parameter, parameters
 from covary.posterior import AbstractPosterior, Combination, Posterior
+from covary.posterior.diagnostics import conditioning, suspicious
 from covary.selection.learn import Learned
 from covary.selection.priors import each
 from covary.selection.starts import ELSEWHERE

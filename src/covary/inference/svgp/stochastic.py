@@ -8,21 +8,20 @@ Batches come from a counter-based generator, so that a run is determined by its 
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 from scipy import optimize
 
-from covary._checks import CovaryError, NotPositiveDefinite, fail
-from covary._read import read_arrays
+from covary._checks import NotPositiveDefinite
 from covary._types import Parts
-from covary._write import Unfit, where, whole_file
 from covary.data import Data, Inputs
+from covary.executors.checkpoint import Checkpoint, Result
+from covary.executors.fingerprint import fingerprint
 from covary.inference.svgp.collapsed import Sums
 from covary.inference.svgp.expected import Rows
 from covary.inference.svgp.variational import Run, Seen
@@ -34,8 +33,6 @@ from covary.parameters import Packing
 if TYPE_CHECKING:
     from covary.gram.low_rank import LowRank
     from covary.inference.svgp.svgp import SVGP
-
-Name: TypeAlias = str | PathLike[str]
 
 FEWEST, MOST, PASSES = 1500, 10_000, 30  # minimum and maximum number of training steps, and passes over the data in between
 HELD = 10  # rows per inducing input over which q averages
@@ -231,11 +228,16 @@ class Training:
             share /= 2
         return seen.q
 
-    def run(self, max_time: float | None, note: Callable[[int, int, float], None] | None, checkpoint: Name | None) -> Trained:
+    def run(
+        self,
+        max_time: float | None,
+        note: Callable[[int, int, float], None] | None,
+        checkpoint: str | PathLike[str] | None,
+    ) -> Trained:
         """Run all steps, and optimise q at the end."""
         began = saved = time.monotonic()
-        mark = self.fingerprint() if checkpoint is not None else ""
-        state = None if checkpoint is None else _load(checkpoint, mark)
+        store = None if checkpoint is None else Checkpoint(checkpoint, self.fingerprint(), kind="training", who="SVGP.train")
+        state = None if store is None else _saved(store)
         status, stride = "finished", max(1, self.total // 200)
         try:
             state = state or self.begin()
@@ -250,18 +252,18 @@ class Training:
                     state = replace(state, history=(*state.history, (state.step, state.total / state.weight - state.q.kl)))
                     if note is not None:
                         note(*(state.step, self.total, state.history[-1][1]))
-                if checkpoint is not None and time.monotonic() - saved > SAVED:
-                    _save(checkpoint, mark, state)
+                if store is not None and time.monotonic() - saved > SAVED:
+                    _save(store, state)
                     saved = time.monotonic()
-            if checkpoint is not None:
-                _save(checkpoint, mark, state)
+            if store is not None:
+                _save(store, state)
             state, q, value = self.end(state)
         except KeyboardInterrupt:
             if state is None:
                 raise
             status, q = "interrupted", state.q
-            if checkpoint is not None:
-                _save(checkpoint, mark, state)
+            if store is not None:
+                _save(store, state)
             value = state.total / state.weight - q.kl if state.weight else -np.inf
         model, Z = self.place(state.x)
         took = time.monotonic() - began
@@ -286,13 +288,8 @@ class Training:
 
     def fingerprint(self) -> str:
         """Return a hash of everything that must be unchanged for a run to be resumed."""
-        digest = hashlib.sha256(repr((self.how, self.key, self.moving, self.total, self.jitter)).encode())
-        digest.update(repr((self.packing.names(), self.packing.model, getattr(self.priors, "by_path", None))).encode())
-        tags = [self.X.tags[name] for name in sorted(self.X.tags)]
-        rows = (self.rows.y, self.rows.weight, self.rows.noise, self.rows.scatter)
-        for array in (self.X.x, *tags, *rows, self.Z.x, self.lower, self.upper):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-        return digest.hexdigest()
+        how = self.how, self.key, self.moving, self.total, self.jitter
+        return fingerprint(*how, self.packing, self.priors, self.X, self.rows, self.Z, self.lower, self.upper)
 
 
 def _noise(model: Model) -> float:
@@ -306,44 +303,20 @@ def with_entry(x: np.ndarray, at: int, value: float) -> np.ndarray:
     return np.concatenate([x[:at], [value], x[at + 1 :]])
 
 
-def _save(path: Name, mark: str, state: State) -> None:
-    """Save the state as plain arrays, completely or not at all."""
-    arrays = {name: getattr(state, name) for name in ("x", "first", "second", "before")}
-    numbers = np.array([state.step, state.total, state.weight])
-    with whole_file(path, "SVGP.train") as file:
-        np.savez(
-            file,
-            **arrays,  # type: ignore[arg-type]
-            mark=np.array(mark),
-            numbers=numbers,
-            shift=state.q.shift,
-            precision=np.stack(state.q.precision),
-            history=np.array(state.history, np.float64).reshape(-1, 2),
-        )
+def _save(store: Checkpoint, state: State) -> None:
+    """Save the state in place of the previous one."""
+    arrays: dict[Result, Result] = {name: getattr(state, name) for name in ("x", "first", "second", "before")}
+    arrays |= {"shift": state.q.shift, "precision": np.stack(state.q.precision)}
+    arrays["history"] = np.array(state.history, np.float64).reshape(-1, 2)
+    store.replace("state", (state.step, float(state.total), float(state.weight), arrays))
 
 
-def _load(path: Name, mark: str) -> State | None:
-    """Load the state of a run with the same arguments; None if the file does not exist."""
-    who = "SVGP.train"
-    place = where(path, stream=False)
-    if isinstance(place, Unfit):
-        raise fail(who, *place)
-    if place.old is None:
+def _saved(store: Checkpoint) -> State | None:
+    """Return the state that was saved last, or None."""
+    found = cast("tuple[int, float, float, dict[str, np.ndarray]] | None", store.get("state"))
+    if found is None:
         return None
-    try:
-        found = read_arrays(place.target)
-        if str(found["mark"]) != mark:
-            raise fail(
-                who, f"{str(path)!r} belongs to another run (other data, model or options)", "remove it, or name another file"
-            )
-        numbers = [array for name, array in found.items() if name != "mark"]
-        if not all(array.dtype == np.float64 for array in numbers) or not np.isfinite(found["x"]).all():
-            raise ValueError("entries that are not numbers")
-        q = Whitened(np.asfortranarray(found["shift"]), tuple(np.asfortranarray(P) for P in found["precision"]))
-        history = tuple((int(step), float(value)) for step, value in found["history"])
-        step, total, weight = (float(v) for v in found["numbers"])
-        return State(int(step), found["x"], found["first"], found["second"], q, found["before"], total, weight, history)
-    except CovaryError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError):
-        raise fail(who, f"{str(path)!r} is not a checkpoint", "remove it, or name another file") from None
+    step, total, weight, arrays = found
+    q = Whitened(np.asfortranarray(arrays["shift"]), tuple(np.asfortranarray(P) for P in arrays["precision"]))
+    history = tuple((int(step), float(value)) for step, value in arrays["history"])
+    return State(step, arrays["x"], arrays["first"], arrays["second"], q, arrays["before"], total, weight, history)

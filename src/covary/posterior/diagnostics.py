@@ -17,11 +17,12 @@ Gibbs (1997), section 3.1: direct inversion, LU, singular values, and the condit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, aslinearoperator, eigsh
 
 from covary._checks import fail
 from covary._errors import Option
@@ -29,10 +30,12 @@ from covary._memory import check_memory
 from covary._precision import precision
 from covary._threads import blas_threads
 from covary._words import counted
-from covary.data import as_inputs
+from covary.data import Rows, as_inputs
 from covary.gram.dense import DenseBound, DiagonalFactor, NoiseFactor
 from covary.gram.linalg import Lapack
 from covary.kernels import tiles
+from covary.posterior.base import AbstractPosterior
+from covary.posterior.gaussian import Posterior
 
 SMALL = 500  # up to this many rows all eigenvalues are computed; beyond it only the two extremes, by Lanczos' method
 EACH = 200  # rows up to which the error of the log determinant is measured row by row
@@ -93,7 +96,7 @@ class Conditioning:
         return tuple(out)
 
 
-def conditioning(subject: Any, y: Any = None) -> Conditioning:
+def conditioning(subject: AbstractPosterior | np.ndarray, y: ArrayLike | None = None) -> Conditioning:
     """Return the conditioning of a posterior's matrix, or of any symmetric matrix.
 
     Parameters
@@ -116,7 +119,7 @@ def conditioning(subject: Any, y: Any = None) -> Conditioning:
         target = np.ones(n, C.dtype) if y is None else np.asarray(y, C.dtype)
         if target.shape[:1] != (n,):
             raise fail(
-                "gram.conditioning",
+                "posterior.conditioning",
                 Option("y") + f" has shape {target.shape} but the matrix has {counted(n, 'row')}",
                 "give one entry per row",
             )
@@ -128,41 +131,53 @@ def conditioning(subject: Any, y: Any = None) -> Conditioning:
 def _square(C: np.ndarray) -> np.ndarray:
     C = C if C.dtype == np.float32 else np.asarray(C, np.float64)
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
-        raise fail("gram.conditioning", f"the matrix has shape {C.shape}", "give a square one")
+        raise fail("posterior.conditioning", f"the matrix has shape {C.shape}", "give a square one")
     if not np.isfinite(C).all():
-        raise fail("gram.conditioning", "the matrix has entries that are not finite", "check how it was computed")
+        raise fail("posterior.conditioning", "the matrix has entries that are not finite", "check how it was computed")
     return C
 
 
-def _dense(posterior: Any) -> bool:
-    return (
-        posterior.factorised
-        and isinstance(posterior.bound, DenseBound)
-        and isinstance(posterior.factor, NoiseFactor | DiagonalFactor)
-    )
+class _Matrix(NamedTuple):
+    """A posterior with a single dense matrix, its bound gram and its factor."""
+
+    posterior: Posterior
+    bound: DenseBound
+    factor: NoiseFactor | DiagonalFactor
 
 
-def _system(posterior: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
+def _dense(posterior: AbstractPosterior) -> _Matrix | None:
+    """Return the parts of a posterior if it has a single dense matrix, otherwise None."""
+    if not isinstance(posterior, Posterior):
+        return None
+    bound, factor = posterior.bound, posterior.factor
+    if isinstance(bound, DenseBound) and isinstance(factor, NoiseFactor | DiagonalFactor):
+        return _Matrix(posterior, bound, factor)
+    return None
+
+
+def _system(posterior: AbstractPosterior) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, np.ndarray]:
     """Return the matrix of a posterior, its factor, right-hand side, jitter and noise."""
-    if not _dense(posterior):
+    found = _dense(posterior)
+    if found is None:
         raise fail(
-            "gram.conditioning",
+            "posterior.conditioning",
             "the posterior with " + Option("gram", posterior.kind) + " has no single dense matrix here",
             "use " + Option("gram", "Dense()"),
         )
-    factor, n = posterior.factor, posterior.data.rows
-    check_memory("gram.conditioning", 4 * n * n * posterior.data.dtype.itemsize, "use fewer rows")
+    posterior, bound, factor = found
+    n = posterior.data.rows
+    check_memory("posterior.conditioning", 4 * n * n * posterior.data.dtype.itemsize, "use fewer rows")
     if isinstance(factor, DiagonalFactor):
         C = factor._B()
         return C, factor.L, factor.root * (factor.K @ posterior.solved.shift), 0.0, np.zeros(n)
-    C, target, s = _noisy(posterior)
+    C, target, s = _noisy(posterior, bound, factor)
     return C, factor.L, target, factor.jitter, s
 
 
-def _noisy(posterior: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _noisy(posterior: Posterior, bound: DenseBound, factor: NoiseFactor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return K + S with its jitter, the residual targets, and S."""
-    factor, shift = posterior.factor, posterior.solved.shift
-    C, s = tiles.mirror(tiles.gram_lower(posterior.bound.kernel, posterior.data.X)), np.asarray(factor.spread)
+    shift = posterior.solved.shift
+    C, s = tiles.mirror(tiles.gram_lower(bound.kernel, posterior.data.X)), np.asarray(factor.spread)
     C.flat[:: len(C) + 1] += s + factor.jitter
     return C, shift if factor.basis is None else shift - np.asarray(factor.basis) @ factor.weights(shift), s
 
@@ -223,16 +238,16 @@ def _ends(C: np.ndarray, L: np.ndarray | None) -> tuple[float, float]:
         values = np.linalg.eigvalsh(C)
         return float(values[0]), float(values[-1])
     inverse = LinearOperator((n, n), matvec=lambda v: Lapack.solve(L, np.asarray(v, C.dtype).ravel()), dtype=C.dtype)  # type: ignore[call-arg]
-    return 1 / _largest(inverse, n), _largest(C, n)
+    return 1 / _largest(inverse, n), _largest(aslinearoperator(C), n)
 
 
-def _largest(A: Any, n: int) -> float:
+def _largest(A: LinearOperator, n: int) -> float:
     start = np.random.default_rng(0).standard_normal(n)
     try:
         return float(eigsh(A, k=1, which="LM", v0=start, tol=1e-4, return_eigenvectors=False)[0])  # type: ignore[arg-type]
     except ArpackNoConvergence:  # many eigenvalues close to the extreme: a few power iterations give its size
         for _ in range(30):
-            start = A @ (start / np.linalg.norm(start))
+            start = A.matvec(start / np.linalg.norm(start))
         return float(np.linalg.norm(start))
 
 
@@ -241,7 +256,7 @@ def _largest(A: Any, n: int) -> float:
 METHODS = ("cholesky", "lu", "svd", "inverse")
 
 
-def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float | None = None) -> np.ndarray:
+def predict_by(posterior: AbstractPosterior, X: Rows, *, method: str = "cholesky", w_min: float | None = None) -> np.ndarray:
     r"""Return the posterior mean at new inputs by one of several exact methods, for comparison if C is ill-conditioned.
 
     ``"cholesky"``
@@ -270,24 +285,26 @@ def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float
     ----------
     Gibbs (1997), section 3.1, eqs. 3.1 to 3.5.
     """
-    who = "gram.predict_by"
+    who = "posterior.predict_by"
     if method not in METHODS:
         raise fail(who, Option("method") + f" is {method!r}", f"choose one of {', '.join(map(repr, METHODS))}")
-    if not _dense(posterior) or not isinstance(posterior.factor, NoiseFactor):
+    found = _dense(posterior)
+    if found is None or not isinstance(found.factor, NoiseFactor):
         raise fail(
             who,
             "the posterior does not come from exact inference with a dense matrix",
             "use " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"),
         )
+    posterior, bound, factor = found.posterior, found.bound, found.factor
     data = posterior.data
     inputs = as_inputs(X, who)
     inputs = inputs.with_x(inputs.x.astype(data.dtype))
     with precision(data.dtype), blas_threads(data.rows):
-        base = posterior.mean(inputs) - posterior.bound.cross_solve(inputs, posterior.alpha)  # mean function and basis
-        k = tiles.cross(posterior.bound.kernel, data.X, inputs)
+        base = posterior.mean(inputs) - bound.cross_solve(inputs, posterior.alpha)  # mean function and basis
+        k = tiles.cross(bound.kernel, data.X, inputs)
         if method == "cholesky":
             return base + k.T @ posterior.alpha
-        C, y, s = _noisy(posterior)
+        C, y, s = _noisy(posterior, bound, factor)
         if method == "lu":
             P, L, U = linalg.lu(C)  # type: ignore[misc]
             d1 = linalg.solve_triangular(L, P.T @ y, lower=True, unit_diagonal=True)
@@ -295,20 +312,21 @@ def predict_by(posterior: Any, X: Any, *, method: str = "cholesky", w_min: float
         if method == "inverse":
             return base + k.T @ (linalg.inv(C) @ y)
         U, w, Vt = linalg.svd(C)
-        least = 0.5 * (float(s.min()) + posterior.factor.jitter) if w_min is None else float(w_min)
+        least = 0.5 * (float(s.min()) + factor.jitter) if w_min is None else float(w_min)
         keep = w > max(least, np.finfo(w.dtype).eps * len(w) * w[0] if w_min is None else 0.0)
         return base + (k.T @ Vt[keep].T / w[keep]) @ (U[:, keep].T @ y)
 
 
-def suspicious(posterior: Any) -> bool:
+def suspicious(posterior: AbstractPosterior) -> bool:
     """Return whether the O(n²) diagnostics are worthwhile: jitter was added, or squared pivots span more than eight decades."""
-    if not _dense(posterior):
+    found = _dense(posterior)
+    if found is None:
         return False
-    pivots = np.diagonal(posterior.factor.L).astype(np.float64)
-    return posterior.factor.jitter > 0 or float((pivots.max() / pivots.min()) ** 2) * np.finfo(posterior.data.dtype).eps > WIDE
+    pivots = np.diagonal(found.factor.L).astype(np.float64)
+    return found.factor.jitter > 0 or float((pivots.max() / pivots.min()) ** 2) * np.finfo(posterior.data.dtype).eps > WIDE
 
 
-def trust(posterior: Any) -> str:
+def trust(posterior: AbstractPosterior) -> str:
     """Describe in words whether the numbers of a posterior can be trusted, and if not, why.
 
     They can if the inference converged, no jitter beyond 1 % of the noise was needed, and despite rounding the mean at the
@@ -325,7 +343,7 @@ def trust(posterior: Any) -> str:
     ended = posterior.status in ("exact", "converged")
     if not ended:
         return f"The numbers cannot be trusted: the inference has not converged ({posterior.status})."
-    if not _dense(posterior):
+    if _dense(posterior) is None:
         return f"No numerical problems, but {posterior.kind} has no single dense matrix to examine here."
     found = conditioning(posterior)
     if found.doubts:
