@@ -202,7 +202,7 @@ def _in_parts(q: Question, x: np.ndarray, size: np.ndarray | None, truth: np.nda
         except MemoryError:
             raise
         except CovaryError as error:
-            raise NoAnswer(error.who, error.what, error.do) from None
+            raise error.turned(NoAnswer) from None
         watch.at("predicting", min(1.0, part.stop / rows), time.perf_counter() - began)
     columns = {title: np.concatenate([part.columns[title] for part in parts]) for title in parts[0].columns}
     for title, column in columns.items():

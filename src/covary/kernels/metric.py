@@ -74,7 +74,7 @@ class FactorMetric(AbstractKernel):
             raise fail(
                 WHO,
                 f"loadings has shape {shape} but " + Option("X") + f" has {counted(X.columns, 'column')}",
-                "give one row per column of X",
+                "give one row per column of " + Option("X"),
                 argument="loadings",
             )
         check_finite(WHO, "loadings", np.asarray(self.loadings))

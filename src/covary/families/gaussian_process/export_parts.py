@@ -180,7 +180,7 @@ def _low_rank(parts: Parts, post: Posterior, tag: str, std: bool) -> str:
     if rule in ("sor+", "nystrom"):
         raise fail(
             WHO,
-            f"the model was fitted with LowRank(rule={rule!r})",
+            "the model was fitted with " + Option("rule", repr(rule)),
             "use " + Option("rule", "'fitc'", "'vfe'", "'dtc'", "'sor'"),
         )
     parts.rows = min(parts.rows, max(1, ENTRIES // bound.rank))

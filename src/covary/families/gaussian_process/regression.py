@@ -114,7 +114,7 @@ def _localised(settings: Settings, found: Fitted) -> Fitted:
         return found
     again = clock.took["condition"]  # conditioning the process of the errors takes about as long
     if clock.over(2 * again) and not always:
-        why = f"{found.method.why}; max_time left no time for local error bars"
+        why = f"{found.method.why}; the time limit left no time for local error bars"
         return replace(found, method=replace(found.method, why=why))
     left = None if clock.end is None else max(clock.left() - again, 0.0)
     assert isinstance(process.posterior, Posterior)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
-from covary._errors import Option, phrase
+from covary._errors import Option
 from covary._families import Json
 from covary._memory import free_memory
 from covary._words import counted, some
@@ -86,16 +86,21 @@ def seasons_of(own: Chosen) -> list[str]:
     return names
 
 
+@contextmanager
+def blaming_kernel(own: Chosen) -> Iterator[None]:
+    """Name the option in errors about the kernel, if it was given."""
+    try:
+        yield
+    except CovaryError as error:
+        raise (error.about("kernel") if own.kernel is not None and error.package == "kernels" else error) from None
+
+
 def check_kernel(request: Request, own: Chosen, inputs: Sequence[str]) -> None:
     """Raise an error for a kernel that cannot be parsed or does not fit the inputs."""
-    if own.kernel is None or request.missing == "indicator":
+    if own.kernel is None or request.missing == "indicator":  # which adds inputs
         return
-    try:
+    with blaming_kernel(own):
         GP(placed(parse(own.kernel), list(inputs), "kernels.parse")).check(Inputs(np.zeros((1, len(inputs)))))
-    except CovaryError as error:
-        name = error.who.removeprefix("kernels.")
-        source = "" if name == "parse" or name == error.who else f"{name}: "
-        raise wrong("kernel", Option("kernel") + ": " + source + phrase(error.what), error.do) from None
 
 
 def settings_of(request: Request, own: Chosen, likelihood: str) -> Settings:
@@ -160,7 +165,8 @@ def in_memory(request: Request, own: Chosen, committee: bool) -> Task[Processes]
 
     def run(executor: Executor) -> Outcome[Processes]:
         rows = given.rows.values[roles.inputs]
-        fit = learn(replace(settings, executor=executor), rows, y, roles.targets, noise=noise, weight=weight, size=size)
+        with blaming_kernel(own):
+            fit = learn(replace(settings, executor=executor), rows, y, roles.targets, noise=noise, weight=weight, size=size)
         return outcome(given, fit)
 
     options = noted(own, settings, found.likelihood)
@@ -289,7 +295,8 @@ def on_disk(request: Request, own: Chosen, source: Parquet) -> Task[Processes]:
         assert reader is not None
         seed = seed_of(who, settings.random_state)
         X, y = reader.sample([name for name in table.names if name != target], seed, settings.missing)
-        fit = learn(replace(settings, executor=executor), X, y, [target], reader=reader)
+        with blaming_kernel(own):
+            fit = learn(replace(settings, executor=executor), X, y, [target], reader=reader)
         dealt = dealt_of(fit)
         open_ = int(dealt.left_out.get(target, 0))
         return Outcome(fit, dealt.rows, source.rows - dealt.rows - open_, open_)

@@ -29,6 +29,7 @@ from covary.inference.svgp.variational import Run, Seen
 from covary.inference.svgp.whitened import Whitened, WhitenedBound
 from covary.likelihoods.gaussian import Gaussian
 from covary.model import Model
+from covary.optimise.base import INTERRUPTED, OUT_OF_TIME
 from covary.parameters import Packing
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class HasPriors(Protocol):
 class Trained:
     """The result of training: the vector, the model, the inducing inputs, q, the bound plus log priors, and a record.
 
-    ``history`` holds (step, bound) as reported to ``note``; ``status`` is ``finished``, ``reached max_time`` or
+    ``history`` holds (step, bound) as reported to ``note``; ``status`` is ``finished``, ``out of time`` or
     ``interrupted`` (q is then not re-optimised, and the value is an average over the last steps).
     """
 
@@ -242,7 +243,7 @@ class Training:
             while state.step < self.total:
                 passed = 0.0 if max_time is None else (time.monotonic() - began) / self.given(max_time)
                 if passed >= 1:
-                    status = "reached max_time"
+                    status = OUT_OF_TIME
                     break
                 decay = 0.5 * (1 + np.cos(np.pi * max(state.step / self.total, passed)))
                 state = self.step(state, decay)
@@ -259,7 +260,7 @@ class Training:
         except KeyboardInterrupt:
             if state is None:
                 raise
-            status, q = "interrupted", state.q
+            status, q = INTERRUPTED, state.q
             if checkpoint is not None:
                 _save(checkpoint, mark, state)
             value = state.total / state.weight - q.kl if state.weight else -np.inf
