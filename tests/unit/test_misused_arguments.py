@@ -424,7 +424,7 @@ def test_text_targets_name_the_classifier(y: Any) -> None:
         (lambda: regressor("Matern52()", fixed="*").fit(X, Y).predict(X[0]), "X has one dimension (2 entries)"),
         (lambda: regressor("Matern52()", fixed="*").fit(X, Y).predict(5.0), "X is a single number"),
         (lambda: regressor("Matern52()", fixed="*").fit(X, Y).sample_y(X, 0), "n_samples is 0; give an integer"),
-        (lambda: load(regressor()), "load: the path is a GPRegressor; give the name of a file"),
+        (lambda: load(regressor()), "load: the path is of type GPRegressor; give the name of a file"),
     ],
 )
 def test_data_of_the_wrong_shape_are_named(call: Any, said: str) -> None:

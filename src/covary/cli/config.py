@@ -13,6 +13,7 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from covary.cli.output import check_place, write_bytes
 from covary.fits.family import Json
 
 ASIDE = ("config", "save_config", "as_json", "quiet", "debug")  # not settings of the fit
+NUMBERS = {"seed": int, "workers": int, "max_time": float}
 PLACES = ("data", "out", "predictions", "report", "checkpoint")  # paths
 HEAD = "# covary fit --config {name} repeats this run; options on the command line take precedence\n\n"
 
@@ -77,6 +79,8 @@ def read_config(path: str) -> tuple[dict[str, Json], dict[str, Json]]:
         if (wants := _wants(name, value)) is not None:
             given = value.isoformat() if hasattr(value, "isoformat") else shown(value)
             raise _wrong(f"{name!r} of {path!r} is {given}", f"give {wants}")
+        if (wants := _allowed(name, value)) is not None:
+            raise _wrong(f"{name!r} of {path!r} is {shown(value)}", f"give {wants}")
     for name in _lists():
         if isinstance(page.get(name), str):
             page[name] = [page[name]]
@@ -100,6 +104,22 @@ def _wants(name: str, value: Json) -> str | None:
     if isinstance(value, bool) and name != "drop_missing":  # would be read as 1 or 0
         return "text or a number"
     return None if isinstance(value, str | bool | int | float) else "text or a number"
+
+
+def _allowed(name: str, value: Json) -> str | None:
+    """Return the values that a setting may have, or None if it has one of them; the range of a number is checked later."""
+    from covary.cli.rendering import names
+
+    choices = names().choices.get(name)
+    if choices is not None:
+        return None if value in choices else f"one of {', '.join(choices)}"
+    kind = {**NUMBERS, **{setting.name: setting.kind for setting, _ in own_settings()}}.get(name)
+    if kind not in (int, float):
+        return None
+    with suppress(ValueError, OverflowError):
+        if float(value) == kind(value):  # type: ignore[arg-type]  # a number, or text
+            return None
+    return "a whole number" if kind is int else "a number"
 
 
 def config_text(settings: Mapping[str, Json], path: str, made: Mapping[str, Json]) -> str:

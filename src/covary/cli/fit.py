@@ -14,6 +14,7 @@ from covary._errors import Option
 from covary._families import declared, options_of
 from covary._version import versions
 from covary._words import counted
+from covary._write import Place, where
 from covary.cli.config import begin_config, end_config
 from covary.cli.errors import NUMERICAL, Run, usage
 from covary.cli.options import FitSettings
@@ -93,6 +94,8 @@ def check_outputs(s: FitSettings, path: str) -> None:
         check_table_place(s.predictions, s.data, s.config, argument="predictions")
     if s.report is not None:
         check_page(s.report, s.data, s.config, argument="report")
+    if s.checkpoint is not None and isinstance(where(s.checkpoint), Place):  # of a committee it is a folder
+        check_place(s.checkpoint, s.data, s.config, argument="checkpoint")
     names = ("predictions", "report", "save_config", "checkpoint")
     check_apart({"out": path, **{name: getattr(s, name) for name in names}})
 

@@ -117,10 +117,7 @@ def blaming(argument: str) -> Iterator[None]:
 
 def new_folder(path: str | Path, argument: str, *, parents: bool = True) -> None:
     """Create a folder, unless it exists."""
-    try:
-        make_folder(path, "covary", parents=parents)
-    except CovaryError as error:
-        raise error.about(argument) from None
+    make_folder(path, "covary", parents=parents, argument=argument)
 
 
 def write_stdout(text: str) -> None:

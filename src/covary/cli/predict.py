@@ -43,7 +43,7 @@ def run_predict(run: Run, s: PredictSettings) -> None:
         table = read_table(s.data, levels(fit)) if source is None else head_of(source, s.data)
         q = Question(fit, s.level, s.latent, drop_missing=s.drop_missing)
         _check_columns(table, q.inputs, s.model)
-        kept = table.columns if s.keep_all else names_of(s.keep, table)
+        kept = table.columns if s.keep_all else names_of(s.keep, table, "keep")
         titles = [*q.titles, *([FLAG] if can_flag(fit) else [])]
         _check_clash(kept, titles)
         size, notes = size_name(fit, made, table, s.size_column)

@@ -94,7 +94,8 @@ def names() -> Names:
         "save instead": "use covary predict instead",
         "catalogue": "covary datasets lists them",
         "cross-validate": "cross-validate instead (in Python, with covary.metrics)",
-        "wait longer": "",
+        "wait longer": "",  # the command has no such option
+        "of the constructor": "",
     }
     sources: dict[str, str] = {}
     for found in each:
@@ -168,7 +169,7 @@ def _plain(value: str) -> str | None:
 
 
 def message(error: CovaryError) -> str:
-    """Render an error in terms of options; it begins with the option that caused it, if any.
+    """Render an error in terms of options; it begins with the option that caused it, unless it names that elsewhere.
 
     Examples
     --------
@@ -179,8 +180,10 @@ def message(error: CovaryError) -> str:
     first = phrase(error.what).parts[0]
     if isinstance(first, Option) and option_of(first).startswith("--"):
         return text
+    parts = (*phrase(error.what).parts, *phrase(error.do).parts)
+    named = any(isinstance(part, Option) and part.name == error.argument in names().options for part in parts)
     kernel = error.name if error.package == "kernels" and error.name != "parse" else None
-    return ": ".join(part for part in (option_at_fault(error), kernel, text) if part)
+    return ": ".join(part for part in (None if named else option_at_fault(error), kernel, text) if part)
 
 
 def option_at_fault(error: CovaryError) -> str | None:

@@ -142,7 +142,7 @@ def _read_fit(
             "give " + Option("functions", "{'name': function}"),
         )
     if not isinstance(path, str | os.PathLike):
-        raise BadFile("load", f"the path is a {type(path).__name__}", "give the name of a file")
+        raise BadFile("load", f"the path is of type {type(path).__name__}", "give the name of a file")
     kind, page, arrays = read(path)
     family, estimator = _family_of_file(path, kind, page)
     used = page.get("functions", [])

@@ -131,7 +131,7 @@ def size_name(fit: AnyFit, made: Mapping[str, Json], table: Table, given: str | 
             name = family_of(fit).facts(fit).get("likelihood", fit.family)
             what = Option("size_column") + f" requires counts or binomial successes, but the model is {name}"
             raise wrong("size_column", what, "leave it out")
-        return known(given, table), []
+        return known(given, table, "size_column"), []
     if sizes is None or not sizes.given:
         return None, []
     usual = made.get("size column")

@@ -69,7 +69,7 @@ def prepare(settings: Settings) -> Search:
     data, gram, key = settings.data, settings.gram, settings.key
     model = spread_equal(settings.model)
     settings = replace(settings, model=model)
-    priors = Priors(model, settings.priors)
+    priors = Priors(model, settings.priors, who="learn: priors")
     natural = spread_equal(starting_values(model, data))
     packing = natural_coordinates(model, data, settings.tie, priors)
     if packing.size == 0:

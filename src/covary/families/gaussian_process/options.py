@@ -199,8 +199,6 @@ OPTIONS = Options(
         "noise kernel": "noise is learned from the data; leave it out, or give the known one with --noise-column",
     },
     sources={
-        "Journal": "--checkpoint",
-        "Ledger": "--checkpoint",
         "SVGP.train": "--checkpoint",
         "Committee": "--experts",
         "inference.Laplace": "--inference laplace",

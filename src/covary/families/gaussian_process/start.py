@@ -177,8 +177,9 @@ def seasons_of(who: str, given: str | Sequence[str] | None, columns: Columns) ->
     if names and not columns.places(DATE):
         raise fail(
             who,
-            Option("seasonality") + f" is {given!r} but no column of " + Option("X") + " contains dates",
+            Option("seasonality", repr(given)) + " is given but no column of " + Option("X") + " contains dates",
             "give dates, or write a Periodic kernel",
+            argument="seasonality",
         )
     return list(dict.fromkeys(names))
 

@@ -128,7 +128,7 @@ def committee_of(own: Chosen, rows: int, inputs: Sequence[str], folder: str | No
         name = own.partition.removeprefix("column:")
         if name not in inputs:
             what = Option("partition") + f" names the column {shown(name)}, which is no input"
-            raise bad(what, f"the inputs are {some([shown(c) for c in inputs], 8)}", column=name)
+            raise wrong("partition", what, f"the inputs are {some([shown(c) for c in inputs], 8)}")
     given: dict[str, Any] = {
         "rule": own.rule,
         "partition": own.partition if folder is None or own.partition is not None else ON_DISK,
@@ -149,6 +149,9 @@ def noted(own: Chosen, settings: Settings, likelihood: str) -> dict[str, Json]:
 # rows in memory -------------------------------------------------------------------------------------------------------
 def in_memory(request: Request, own: Chosen, committee: bool) -> Task[Processes]:
     """Return the fit to a table that is read completely."""
+    if request.workers is not None and own.method != "committee" and all(getattr(own, name) is None for name in EXPERTS):
+        what = Option(request.workers) + " is for committees of experts, or a Parquet table"
+        raise wrong(request.workers, what, "leave it out, or use " + Option("method", "'committee'"))
     given = observations(request, asked_of(own))
     roles, found = given.roles, given.found
     check_kernel(request, own, roles.inputs)

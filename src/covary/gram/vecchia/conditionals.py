@@ -178,7 +178,7 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
         if not isinstance(sites, Noise):
             raise fail(
                 "gram.Vecchia",
-                f"sites of kind {type(sites).__name__} are not supported",
+                f"likelihoods other than Gaussian (sites of kind {type(sites).__name__}) are not supported",
                 "use " + Option("gram", "LowRank(...)") + " or " + Option("gram", "Dense()"),
             )
         noise, bare = np.asarray(sites.variance, self.X.x.dtype), self._bare

@@ -104,9 +104,9 @@ class Training:
         self.how, self.packing, self.priors, self.key, self.moving = how, packing, priors, int(key), learn_inducing
         model, n = packing.model, data.rows
         gram, data = gram.prepare(model, data, key=key)
-        bound = gram.bind(model.prior.kernels, data.X.take(slice(0, 1)), model.prior.basis)
-        Run.of(model, data.take(slice(0, 1)), bound)  # the checks
         self.X, self.rows = data.X.with_x(np.asarray(data.X.x, np.float64)), Rows.of("inference.SVGP", model.likelihood, data)
+        bound = gram.bind(model.prior.kernels, data.X.take(slice(0, 1)), model.prior.basis)
+        Run.of(model, data.take(slice(0, 1)), bound)  # the other checks
         self.Z, self.jitter = bound.Z.with_x(np.asarray(bound.Z.x, np.float64)), bound.gram.jitter
         spread = self.Z.x.std(0)
         self.unit = 2.0 ** np.round(np.log2(np.where(spread > 0, spread, 1.0)))  # powers of two, to avoid rounding
