@@ -325,7 +325,7 @@ class AbstractLikelihood(Module):
         values = y[:, 0] if self.sized and y.ndim == 2 else y
         if values.ndim != 1 or (y.ndim == 2 and y.shape[1] != 2):
             do = "give one observation per row, and fit several targets one at a time"
-            raise fail(who, Option("y") + f" has shape {y.shape}", do)
+            raise fail(who, Option("y") + (f" has {y.shape[1]} columns" if y.ndim == 2 else f" has shape {y.shape}"), do)
         name = type(self).__name__
         if self.support == "counts":
             do = f"{name} counts are 0, 1, 2 and so on: correct it, or choose another " + Option("likelihood")
