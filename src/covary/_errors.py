@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Self, SupportsIndex
+from typing import Self, SupportsIndex, TypeVar
 
 
 class _Part:
@@ -105,6 +105,7 @@ class Remedy(_Part):
 
 
 Part = str | Option | Place | Remedy
+Kind = TypeVar("Kind", bound="CovaryError")
 
 
 class Phrase(str):
@@ -201,9 +202,7 @@ class CovaryError(ValueError):
     ('X', Place(row=5, column='b'))
     """
 
-    def __init__(
-        self, who: str, what: Text = "", do: Text = "", *, argument: str | None = None, place: Place | None = None
-    ) -> None:
+    def __init__(self, who: str, what: Text, do: Text = "", *, argument: str | None = None, place: Place | None = None) -> None:
         super().__init__(who, what, do)
         parts = phrase(what).parts
         first = parts[0]
@@ -214,18 +213,32 @@ class CovaryError(ValueError):
         self.who, self.what, self.do, self.argument, self.place = who, what, do, argument, place
 
     def __str__(self) -> str:
-        return f"{self.who}: {self.message()}" if self.what else self.who
+        return f"{self.who}: {self.message()}"
+
+    @property
+    def package(self) -> str:
+        """What ``who`` begins with: ``kernels`` of ``kernels.Matern52``."""
+        return self.who.partition(".")[0]
+
+    @property
+    def name(self) -> str:
+        """What follows the package in ``who``: ``Matern52`` of ``kernels.Matern52``."""
+        return self.who.partition(".")[2]
 
     def message(self, render: Render = str) -> str:
         """Return the message without ``who``, with arguments and places rendered by ``render``."""
         what, do = said(self.what, render), said(self.do, render)
-        if not do:
-            return what if what.endswith((".", "?")) else f"{what}."
-        return f"{what}; {do}" + ("" if do.endswith((".", "?")) else ".")
+        between = "; " if do and not what.endswith("\n") else ""
+        text = what + between + do
+        return text if text.endswith((".", "?")) else f"{text}."
 
-    def by(self, who: str) -> Self:
-        """Return a copy of the error with another ``who``."""
-        return type(self)(who, self.what, self.do, argument=self.argument, place=self.place)
+    def about(self, argument: str) -> Self:
+        """Return a copy of the error that blames another argument."""
+        return type(self)(self.who, self.what, self.do, argument=argument, place=self.place)
+
+    def turned(self, kind: type[Kind]) -> Kind:
+        """Return a copy of the error of another class."""
+        return kind(self.who, self.what, self.do, argument=self.argument, place=self.place)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _again, (type(self), self.who, self.what, self.do, self.argument, self.place)

@@ -117,17 +117,18 @@ def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterat
         raise fail(who, what, "free space or write elsewhere", NotWritten) from None
 
 
-def make_folder(path: Any, who: str, *, parents: bool = True) -> Path:
+def make_folder(path: Any, who: str, *, parents: bool = True, argument: str | None = None) -> Path:
     """Return a folder, after creating it (with its parents) if it does not exist."""
     try:
         folder = Path(os.fsdecode(path))
         folder.mkdir(parents=parents, exist_ok=True)
         return folder
     except FileExistsError:
-        raise fail(who, f"{str(path)!r} is a file", "give the name of a folder") from None
+        raise fail(who, f"{str(path)!r} is a file", "give the name of a folder", argument=argument) from None
     except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise fail(who, f"the folder {str(path)!r} cannot be created ({reason})", "choose another location") from None
+        what = f"the folder {str(path)!r} cannot be created ({reason})"
+        raise fail(who, what, "choose another location", argument=argument) from None
 
 
 # a file ------------------------------------------------------------------------------------------------------------

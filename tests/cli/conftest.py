@@ -88,7 +88,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def refused(kind: type[CovaryError], match: str) -> Iterator[pytest.ExceptionInfo[CovaryError]]:
     """As ``pytest.raises``, of the message that the command would show."""
-    from covary.cli.doors import verdict
+    from covary.cli.errors import verdict
 
     with pytest.raises(kind) as caught:
         yield caught

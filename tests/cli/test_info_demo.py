@@ -246,7 +246,7 @@ def test_every_option_is_documented() -> None:
                     assert f"`{option}" in page, option
     for option in ("--debug", "--quiet", "--json"):
         assert f"`{option}`" in page
-    from covary.cli.doors import CODES
+    from covary.cli.errors import CODES
 
     for code in CODES:
         assert f"| {code} |" in page

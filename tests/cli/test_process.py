@@ -149,12 +149,12 @@ def test_a_signal_ends_it_in_order(
     import typer
 
     from covary._write import whole_file
-    from covary.cli.doors import door, end_on_signals
+    from covary.cli.errors import end_on_signals, reported
 
     before = {n: signal.signal(n, signal.SIG_DFL) for n in (signal.SIGTERM, signal.SIGHUP)}
     try:
         end_on_signals()
-        with pytest.raises(typer.Exit) as caught, door(False), whole_file(tmp_path / "t.covary"):
+        with pytest.raises(typer.Exit) as caught, reported(False), whole_file(tmp_path / "t.covary"):
             os.kill(os.getpid(), number)
         assert signal.getsignal(number) is signal.SIG_DFL  # the second one ends it at once
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does

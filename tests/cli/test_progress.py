@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from covary.cli import progress
-from covary.cli.doors import say_error
+from covary.cli.errors import say_error
 
 from .conftest import COMMAND, environment, waves, write
 

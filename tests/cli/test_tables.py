@@ -182,24 +182,25 @@ def test_roles(tmp_path: Path) -> None:
     assert choose(table, targets=["y1"]).inputs == ["a", "b,c", "sd", "w", "y2"]
     roles = choose(table, targets=["y1,y2"], ignore=["b,c"], noise="sd", weight="w")
     assert (roles.inputs, roles.targets) == (["a"], ["y1", "y2"])
-    assert names_of(["a, sd", "w", "a"], table) == ["a", "sd", "w"]
+    assert names_of(["a, sd", "w", "a"], table, "keep") == ["a", "sd", "w"]
     for options, said in [
-        ({"targets": ["y1"], "noise": "y1"}, "the same column"),
-        ({"targets": ["y1"], "inputs": ["a,y1"]}, "'y1' is given by --inputs and by another"),
+        ({"targets": ["y1"], "noise": "y1"}, "'y1' is given by --target and by --noise-column"),
+        ({"targets": ["y1"], "weight": "w", "size": "w"}, "'w' is given by --weight-column and by --size-column"),
+        ({"targets": ["y1"], "inputs": ["a,y1"]}, "'y1' is given by --target and by --inputs"),
+        ({"targets": ["y1"], "ignore": ["a"], "inputs": ["a"]}, "'a' is given by --ignore and by --inputs"),
+        ({"targets": ["y1"], "inputs": [""]}, "--inputs is empty; give the columns to learn from"),
         ({"targets": [","]}, "--target is empty"),
+        ({"targets": ["y1", "y1"]}, "--target names a column twice"),
+        ({"targets": ["y11"]}, "--target: .*t.csv' has no column 'y11'; did you mean 'y1'"),
+        ({"targets": ["Y1"]}, "did you mean 'y1', in this case"),
+        ({"targets": ["zzz"]}, "its columns are 'a', 'b,c', 'sd'"),
+        ({"targets": ["y1"], "noise": "sdd"}, "--noise-column: .*did you mean 'sd'"),
+        ({"targets": ["y1"], "ignore": ["a,b,c,sd,w,y2"]}, "--ignore: .*no column 'b'"),
     ]:
         with refused(BadChoice, said):
             choose(table, **options)
-    for options, said in [
-        ({"targets": ["y11"]}, "no column 'y11'; did you mean 'y1'"),
-        ({"targets": ["Y1"]}, "did you mean 'y1', in this case"),
-        ({"targets": ["zzz"]}, "its columns are 'a', 'b,c', 'sd'"),
-        ({"targets": ["y1"], "noise": "sdd"}, "did you mean 'sd'"),
-        ({"targets": ["y1"], "ignore": ["a,b,c,sd,w,y2"]}, "no column 'b'"),
-        ({"targets": ["y1"], "ignore": ["a", "b,c", "sd,w,y2"]}, "has no input column left"),
-    ]:
-        with refused(BadTable, said):
-            choose(table, **options)
+    with refused(BadTable, "has no input column left; give a table with at least one, or ignore fewer"):
+        choose(table, targets=["y1"], ignore=["a", "b,c", "sd,w,y2"])
     with refused(BadTable, r"single column, 'x y'; separate columns"):
         choose(made(tmp_path, "x y\n1 2\n"), targets=["y"])
 

@@ -272,7 +272,7 @@ def _spooled(path: str) -> None:
 
 def configured(path: Path) -> None:
     """As ``--save-config`` does."""
-    check_place(str(path), option="--save-config")
+    check_place(str(path), argument="save_config")
     end_config(FitSettings(str(path.parent / "t.csv"), ["y"], ["x"]), str(path))
 
 

@@ -262,7 +262,7 @@ def test_the_summary_warns_where_the_data_say_little() -> None:
     rare = GPClassifier(**QUICK).fit(X, np.where(np.arange(60) == 3, "odd", TWO))
     assert "only one row of class odd: little can be learned about it" in str(rare.summary())
     short = GPClassifier(HELD, fixed="*", inference=Laplace(1)).fit(X, TWO)
-    assert "the approximation did not converge (reached max_steps)" in str(short.summary())
+    assert "the approximation did not converge (stopped after 1 step)" in str(short.summary())
 
 
 def test_classes_that_take_turns_along_one_input_are_found() -> None:

@@ -163,7 +163,7 @@ def test_sentences() -> None:
     signed = condition(Model(GP(KERNEL), likelihood=StudentT(0.1)), Data(X, outlying), inference=Laplace())
     assert "no single dense matrix" in trust(signed)
     stopped = condition(Model(GP(KERNEL), likelihood=Bernoulli()), Data(X, np.sign(Y - 2)), inference=Laplace(max_steps=1))
-    assert "has not converged (reached max_steps)" in trust(stopped)
+    assert "has not converged (stopped after 1 step)" in trust(stopped)
 
 
 def test_the_quick_look_misses_no_doubt() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import covary.families.gaussian_process.start as first_models
 import covary.kernels
-from covary import GP, Data, GPClassifier, GPRegressor, Model, load
+from covary import GP, Data, GPClassifier, GPRegressor, Model, load, plots
 from covary._checks import CovaryError
 from covary.gram import LowRank
 from covary.inference import Laplace
@@ -424,7 +424,28 @@ def test_text_targets_name_the_classifier(y: Any) -> None:
         (lambda: regressor("Matern52()", fixed="*").fit(X, Y).predict(X[0]), "X has one dimension (2 entries)"),
         (lambda: regressor("Matern52()", fixed="*").fit(X, Y).predict(5.0), "X is a single number"),
         (lambda: regressor("Matern52()", fixed="*").fit(X, Y).sample_y(X, 0), "n_samples is 0; give an integer"),
-        (lambda: load(regressor()), "load: the path is a GPRegressor; give the name of a file"),
+        (lambda: load(regressor()), "load: the path is of type GPRegressor; give the name of a file"),
+        (
+            lambda: regressor("Matern52()", fixed="*").fit(X, Y).predict(np.full((1, 2), np.nan)),
+            "or choose how with missing='drop', 'indicator' or 'impute' in the constructor, before fitting.",
+        ),
+        (
+            lambda: regressor(objective="loo", likelihood="student_t").fit(X, Y),
+            "objective is 'loo', which requires Gaussian noise and exact inference, but likelihood is 'student_t' and the "
+            "inference Laplace;",
+        ),
+        (
+            lambda: regressor(checkpoint=__file__).fit(X, Y),
+            f"learn: checkpoint is {__file__!r}, which is not a checkpoint; give the name of a new file.",
+        ),
+        (lambda: plots.plot_predicted("model"), "plots.plot_predicted: got str; give a fitted estimator or a posterior."),
+        (lambda: plots.plot_residuals("model"), "plots.plot_residuals: got str"),
+        (lambda: plots.plot_calibration("model"), "plots.plot_calibration: got str"),
+        (lambda: plots.plot_relevance("model"), "plots.plot_relevance: got str"),
+        (
+            lambda: covary.learn(Model(GP("Matern52()")), Data(X, Y), priors={"kernel.lengthscale": 1}),
+            "learn: priors: 'kernel.lengthscale' has 1;",
+        ),
     ],
 )
 def test_data_of_the_wrong_shape_are_named(call: Any, said: str) -> None:

@@ -16,8 +16,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from covary import GPRegressor
 from covary._checks import CovaryError
+from covary._module import Mark
 from covary.distributions import LogNormal
-from covary.families.gaussian_process.summary import _short_kernel
+from covary.families.gaussian_process.summary import _note, _short_kernel
 from covary.kernels import Matern52, bounded, fixed, parse
 from covary.means import Constant
 from covary.parameters import parameters
@@ -210,10 +211,20 @@ def test_the_summary_marks_what_is_fixed_and_what_is_at_its_bound() -> None:
         ("2.0 * (Matern52() + fixed(3.0) * Periodic()) * Linear()", "(Matern52() + Periodic()) * Linear()"),
         ("4.0 * Linear() ** 3 * Matern52()", "Linear() ** 3 * Matern52()"),
         ("Columns(Matern52(), columns=[0, 2])", "Matern52().on(0, 2)"),
+        ("Periodised(2.0 * Matern52(), period=3.0).on(1)", "Periodised(Matern52()).on(1)"),
+        (
+            "2.0 * ((3.0 * Linear() + Matern52()).on(0) * Linear()).on(1, 2) ** 2",
+            "((Linear() + Matern52()).on(0) * Linear()).on(1, 2) ** 2",
+        ),
     ],
 )
 def test_the_summary_writes_the_kernel_without_its_numbers(kernel: str, short: str) -> None:
     assert _short_kernel(parse(kernel)) == short
+
+
+def test_rounding_errors_of_priors_are_shown_as_zero() -> None:
+    assert _note(Mark(), LogNormal(-3e-17, scale=2.0), None, 0) == "LogNormal(0, 2)"
+    assert _note(Mark(), LogNormal(-3e-17, scale=2e-17), None, 0) == "LogNormal(-3e-17, 2e-17)"
 
 
 def test_the_summary_of_a_model_with_nothing_to_learn() -> None:

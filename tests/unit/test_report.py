@@ -17,7 +17,7 @@ from scipy import stats
 import covary
 from covary import GPClassifier, GPRegressor
 from covary._checks import CovaryError
-from covary.cli.doors import BadUsage, Run
+from covary.cli.errors import BadUsage, Run
 from covary.cli.output import save_model
 from covary.cli.report import run_report
 from covary.committee import Committee

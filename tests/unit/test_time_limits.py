@@ -119,7 +119,7 @@ def test_one_clock_for_the_whole_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model.method_.name == "vecchia"
         assert model.learned_ is not None
         assert (model.learned_.status == "out of time") == said
-        assert ("max_time left no time for local error bars" in model.method_.why) == said
+        assert ("the time limit left no time for local error bars" in model.method_.why) == said
         assert np.isfinite(model.predict(X2[:5], return_std=True)).all()
 
 

@@ -14,7 +14,7 @@ def main() -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # silences XLA's log messages
     try:
         from covary.cli.app import app
-        from covary.cli.doors import end_on_signals
+        from covary.cli.errors import end_on_signals
 
         end_on_signals()
         app(prog_name="covary")

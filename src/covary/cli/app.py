@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from covary.cli import options as o
-from covary.cli.doors import CODES, door
+from covary.cli.errors import CODES, reported
 
 EPILOG = """
 [bold]A first example[/bold] (any CSV with a header line will do):
@@ -71,7 +71,7 @@ def fit(settings: o.FitSettings) -> None:
     numbers from 0 up are treated as counts. The output shows the detected type
     of the target; --likelihood overrides it.
     """
-    with door(settings.debug) as run:
+    with reported(settings.debug) as run:
         from covary.cli.fit import run_fit
 
         run_fit(run, settings)
@@ -86,7 +86,7 @@ def predict(settings: o.PredictSettings) -> None:
     the target, scores are printed on stderr. From Parquet to Parquet (--out
     FILE.parquet) tables of any size are predicted, row group by row group.
     """
-    with door(settings.debug) as run:
+    with reported(settings.debug) as run:
         from covary.cli.predict import run_predict
 
         run_predict(run, settings)
@@ -106,7 +106,7 @@ def report(
 
     It describes and assesses the fit, with checks, warnings and the effect of each input.
     """
-    with door(debug) as run:
+    with reported(debug) as run:
         from covary.cli.report import run_report
 
         run_report(run, model, data=data, out=out, title=title, drop_missing=drop_missing, quiet=quiet)
@@ -122,7 +122,7 @@ def demo(
 
     Writes predictions.csv, forecast.png, the data (co2.csv) and the model (co2.covary).
     """
-    with door(debug) as run:
+    with reported(debug) as run:
         from covary.cli.demo import run_demo
         from covary.cli.workers import enable_cache
 
@@ -151,7 +151,7 @@ def info(
     debug: o.Debug = False,
 ) -> None:
     """Describe a model file or a table; without a file, versions, devices, memory and cache."""
-    with door(debug):
+    with reported(debug):
         from covary.cli.info import run_info
 
         run_info(file, error_bars=error_bars.asked, as_json=as_json, quiet=quiet)
@@ -189,7 +189,7 @@ def datasets(
 
     A few measured data sets (with source and licence) and toy problems from textbooks, which are generated.
     """
-    with door(debug) as run:
+    with reported(debug) as run:
         from covary.cli.datasets import run_datasets
 
         run_datasets(run, name, out=out, rows=rows, seed=seed, as_json=as_json, quiet=quiet)
@@ -210,7 +210,7 @@ def export(
 
     The file has predict(X, return_std=True) (classes: predict_proba) and is itself a command: python FILE new.csv
     """
-    with door(debug) as run:
+    with reported(debug) as run:
         from covary.cli.export import run_export
 
         run_export(run, model, out, std=std, as_json=as_json, quiet=quiet)

@@ -13,19 +13,22 @@ import math
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from pathlib import Path
 
 from covary._checks import shown
+from covary._errors import Option
 from covary._read import checksum, read_bytes
 from covary._version import __version__, versions
 from covary._words import meant
-from covary.cli.doors import BadUsage
+from covary.cli.errors import BadUsage, usage
 from covary.cli.options import FitSettings, own_names, own_settings
 from covary.cli.output import check_place, write_bytes
 from covary.fits.family import Json
 
 ASIDE = ("config", "save_config", "as_json", "quiet", "debug")  # not settings of the fit
+NUMBERS = {"seed": int, "workers": int, "max_time": float}
 PLACES = ("data", "out", "predictions", "report", "checkpoint")  # paths
 HEAD = "# covary fit --config {name} repeats this run; options on the command line take precedence\n\n"
 
@@ -52,29 +55,32 @@ def read_config(path: str) -> tuple[dict[str, Json], dict[str, Json]]:
     try:
         raw = read_bytes(path)
     except FileNotFoundError:
-        raise BadUsage(f"--config: there is no file {path!r}; check the name.") from None
+        raise _wrong(f"there is no file {path!r}", "check the name") from None
     except (OSError, ValueError) as error:
-        raise BadUsage(f"--config: {path!r} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
+        what = f"{path!r} cannot be read ({getattr(error, 'strerror', None) or error})"
+        raise _wrong(what, "check the file") from None
     try:
         page = tomllib.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise BadUsage(f"--config: {path!r} cannot be read (not text).") from None
+        raise _wrong(f"{path!r} cannot be read (not text)", "give a TOML file") from None
     except tomllib.TOMLDecodeError as error:
-        raise BadUsage(f"--config: {path!r} is not TOML ({error}); correct it.") from None
+        raise _wrong(f"{path!r} is not TOML ({error})", "correct it") from None
     except RecursionError:
-        raise BadUsage(f"--config: {path!r} nests values too deeply; give plain values and lists of text.") from None
+        raise _wrong(f"{path!r} nests values too deeply", "give plain values and lists of text") from None
     except ValueError:  # an integer with thousands of digits
-        raise BadUsage(f"--config: {path!r} contains a number that is too long; correct it.") from None
+        raise _wrong(f"{path!r} contains a number that is too long", "correct it") from None
     made = page.pop("made", {})
     if page.pop("command", "fit") != "fit":
-        raise BadUsage(f"--config: {path!r} is for another command; give a file written by covary fit --save-config.")
+        raise _wrong(f"{path!r} is for another command", "give a file written by covary fit --save-config")
     for name, value in page.items():
         if name not in entries():
             near = difflib.get_close_matches(name, entries(), n=1)
-            raise BadUsage(f"--config: {path!r} has an entry {name!r}; {meant(repr(near[0])) if near else 'remove it.'}")
+            raise _wrong(f"{path!r} has an entry {name!r}", meant(repr(near[0])) if near else "remove it")
         if (wants := _wants(name, value)) is not None:
             given = value.isoformat() if hasattr(value, "isoformat") else shown(value)
-            raise BadUsage(f"--config: {name!r} of {path!r} is {given}; give {wants}.")
+            raise _wrong(f"{name!r} of {path!r} is {given}", f"give {wants}")
+        if (wants := _allowed(name, value)) is not None:
+            raise _wrong(f"{name!r} of {path!r} is {shown(value)}", f"give {wants}")
     for name in _lists():
         if isinstance(page.get(name), str):
             page[name] = [page[name]]
@@ -82,6 +88,10 @@ def read_config(path: str) -> tuple[dict[str, Json], dict[str, Json]]:
         if isinstance(page.get(name), str) and page[name] != "-":
             page[name] = os.path.normpath(os.path.join(os.path.dirname(path), page[name]))
     return page, made if isinstance(made, dict) else {}
+
+
+def _wrong(what: str, do: str) -> BadUsage:
+    return usage("config", what, do)
 
 
 def _wants(name: str, value: Json) -> str | None:
@@ -94,6 +104,22 @@ def _wants(name: str, value: Json) -> str | None:
     if isinstance(value, bool) and name != "drop_missing":  # would be read as 1 or 0
         return "text or a number"
     return None if isinstance(value, str | bool | int | float) else "text or a number"
+
+
+def _allowed(name: str, value: Json) -> str | None:
+    """Return the values that a setting may have, or None if it has one of them; the range of a number is checked later."""
+    from covary.cli.rendering import names
+
+    choices = names().choices.get(name)
+    if choices is not None:
+        return None if value in choices else f"one of {', '.join(choices)}"
+    kind = {**NUMBERS, **{setting.name: setting.kind for setting, _ in own_settings()}}.get(name)
+    if kind not in (int, float):
+        return None
+    with suppress(ValueError, OverflowError):
+        if float(value) == kind(value):  # type: ignore[arg-type]  # a number, or text
+            return None
+    return "a whole number" if kind is int else "a number"
 
 
 def config_text(settings: Mapping[str, Json], path: str, made: Mapping[str, Json]) -> str:
@@ -159,14 +185,15 @@ def begin_config(s: FitSettings) -> list[str]:
     """Check where a configuration will be written, and describe the changes since the given one was written."""
     if s.save_config is not None:
         if s.data == "-":
-            raise BadUsage("--save-config describes a run on a file, not on stdin; give the name of a file.")
-        check_place(s.save_config, s.data, option="--save-config")
+            what = Option("save_config") + " describes a run on a file, not on stdin"
+            raise usage("save_config", what, "give the name of a file")
+        check_place(s.save_config, s.data, argument="save_config")
         values = values_of(s)
         for name in _paths():
             value, option = values[name], "DATA" if name == "data" else f"--{name}"
             if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
                 what = f"the name {value!r} of {option} is not UTF-8, which TOML requires"
-                raise BadUsage(f"--save-config: {what}; rename the file.")
+                raise usage("save_config", what, "rename the file")
     return changes(read_config(s.config)[1], s.data) if s.config is not None and os.path.exists(s.data) else []
 
 
@@ -180,5 +207,5 @@ def end_config(s: FitSettings, path: str) -> None:
         note = {"covary": made["covary"], "jax": made["jax"], "data_sha256": checksum(s.data)}
     except OSError as error:
         what = f"{s.data!r} cannot be read for its checksum ({error.strerror})"
-        raise BadUsage(f"{what}; give a regular file.") from None
-    write_bytes(path, config_text(found, path, note).encode())
+        raise usage("save_config", what, "give a regular file") from None
+    write_bytes(path, config_text(found, path, note).encode(), "save_config")

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from covary._checks import CovaryError
+from covary._errors import Option
 from covary._words import counted
-from covary.cli.doors import BadUsage, Run, failed
+from covary.cli.errors import BadUsage, Run, usage
 from covary.cli.output import check_table_place, console, write_json, write_table
 from covary.cli.shown import facts_table, simple_table
 from covary.datasets.plain import first_line, function
@@ -28,7 +29,8 @@ def run_datasets(
     """List the data sets, describe one, or write one to a file."""
     if name is None:
         if out is not None or rows is not None or seed is not None:
-            raise BadUsage("--out, --rows and --seed require the name of a data set; covary datasets lists them.")
+            what = Option("out") + ", " + Option("n") + " and " + Option("random_state") + " require the name of a data set"
+            raise usage("out", what, "covary datasets lists them")
         _all(as_json)
         return
     if out is not None and out != "-":
@@ -59,7 +61,7 @@ def _load(name: str, rows: int | None, seed: int | None) -> Any:
     try:
         return load(name, rows, **options)
     except CovaryError as error:
-        raise failed(error, BadUsage) from None
+        raise error.turned(BadUsage) from None
 
 
 def _facts(name: str, table: Any) -> dict[str, Any]:

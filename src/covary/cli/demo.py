@@ -36,7 +36,7 @@ def run_demo(out: Path, *, say: Callable[[str], Any] = print, quiet: bool = Fals
     from covary.datasets import load_co2
     from covary.estimators.regressor import GPRegressor
 
-    new_folder(out, "--out")
+    new_folder(out, "out")
     co2 = load_co2()
     began = time.perf_counter()
     with bar(quiet=quiet) as shown:

@@ -6,10 +6,11 @@ import shlex
 from pathlib import Path
 
 from covary._checks import CovaryError, NotEnoughMemory
+from covary._errors import Option
 from covary._words import size
 from covary._write import NotWritten
-from covary.cli.doors import BadModel, BadUsage, Run, failed
-from covary.cli.output import check_place, is_stream, load_model, write_json
+from covary.cli.errors import BadModel, Run, usage
+from covary.cli.output import blaming, check_place, is_stream, load_model, write_json
 from covary.cli.workers import enable_cache
 
 
@@ -18,16 +19,17 @@ def run_export(run: Run, model: str, out: str, *, std: bool, as_json: bool, quie
     from covary.export import export_model
 
     if Path(out).suffix != ".py" and not is_stream(out):
-        raise BadUsage(f"the output file is {out!r}; give a name that ends in .py.")
-    check_place(out, model, option="the output file")
+        raise usage("file", Option("file") + f" is {out!r}", "give a name that ends in .py")
+    check_place(out, model, argument="file")
     enable_cache()
     fit, _ = load_model(model)
     try:
-        off = export_model(fit, out, std=std)
+        with blaming("file"):
+            off = export_model(fit, out, std=std)
     except (NotEnoughMemory, NotWritten):
         raise
     except CovaryError as error:
-        raise failed(error, BadModel) from None
+        raise error.turned(BadModel) from None
     run.written.append(out)
     length = None if is_stream(out) else Path(out).stat().st_size
     if as_json:

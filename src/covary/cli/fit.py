@@ -10,13 +10,16 @@ from pathlib import Path
 import numpy as np
 
 from covary._checks import CovaryError
+from covary._errors import Option
 from covary._families import declared, options_of
 from covary._version import versions
 from covary._words import counted, some
+from covary._write import Place, where
 from covary.cli.config import begin_config, end_config
-from covary.cli.doors import NUMERICAL, BadUsage, Run
+from covary.cli.errors import NUMERICAL, Run, usage
 from covary.cli.options import FitSettings
 from covary.cli.output import (
+    blaming,
     check_apart,
     check_place,
     check_table_place,
@@ -61,7 +64,8 @@ def run_fit(run: Run, s: FitSettings) -> None:
             run.written.append(s.save_config)
         if s.report is not None:
             progress.stage("drawing the report")
-            write_page(run, fit, s.report)
+            with blaming("report"):
+                write_page(run, fit, s.report)
         opened = predict_open(run, fit, task, s.predictions, progress)
         if s.quiet and not s.as_json:
             return
@@ -87,11 +91,13 @@ def check_outputs(s: FitSettings, path: str) -> None:
     """Raise an error for files that cannot be written, before any work is done."""
     check_place(path, s.data, s.config)
     if s.predictions is not None:
-        check_table_place(s.predictions, s.data, s.config, option="--predictions")
+        check_table_place(s.predictions, s.data, s.config, argument="predictions")
     if s.report is not None:
-        check_page(s.report, s.data, s.config, option="--report")
-    options = {"--predictions": s.predictions, "--report": s.report, "--save-config": s.save_config}
-    check_apart({"--out": path, **options, "--checkpoint": s.checkpoint})
+        check_page(s.report, s.data, s.config, argument="report")
+    if s.checkpoint is not None and isinstance(where(s.checkpoint), Place):  # of a committee it is a folder
+        check_place(s.checkpoint, s.data, s.config, argument="checkpoint")
+    names = ("predictions", "report", "save_config", "checkpoint")
+    check_apart({"out": path, **{name: getattr(s, name) for name in names}})
 
 
 def prepare(s: FitSettings, path: str) -> Task[object]:
@@ -100,7 +106,8 @@ def prepare(s: FitSettings, path: str) -> Task[object]:
     for name, options in declared():
         for setting in options.settings:
             if setting.name not in declares and s.own.get(setting.name, setting.start) != setting.start:
-                raise BadUsage(f"{setting.option} is for the family {name}, not {s.family!r}; leave it out.")
+                argument = setting.argument or setting.name
+                raise usage(argument, Option(argument) + f" is for the family {name}, not {s.family!r}", "leave it out")
     names = Names(s.target, s.inputs, s.ignore, s.categories, s.noise_column, s.weight_column, s.size_column)
     return found.prepare(
         Request(
@@ -130,8 +137,9 @@ def learn(s: FitSettings, task: Task[object], progress: Bar, stack: ExitStack) -
     except MemoryError:
         raise
     except CovaryError as error:  # about the data if the table is at fault, otherwise about the computation
-        places = None if task.rows is None else task.rows.places
-        raise ended(error, NUMERICAL, shown=located(error, task.table, places, task.roles.targets[0])) from None
+        places, roles = None if task.rows is None else task.rows.places, task.roles
+        about = located(error, task.table, places, roles.inputs, roles.targets[0])
+        raise ended(error, NUMERICAL, shown=about) from None
 
 
 def settled(s: FitSettings, task: Task[object]) -> FitSettings:
@@ -191,7 +199,7 @@ def predict_open(run: Run, fit: AnyFit, task: Task[object], path: str | None, pr
     frame = table.frame[rows.open].copy()
     for title, column in found.columns.items():
         frame[f"predicted {title}" if title in frame.columns else title] = column
-    write_table(frame, path)
+    write_table(frame, path, "predictions")
     run.written.append(path)
     return path
 

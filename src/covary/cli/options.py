@@ -29,9 +29,9 @@ def _configured(context: typer.Context, path: str | None) -> str | None:
     """Read a configuration, whose settings become the defaults of all other options."""
     if path is not None and not context.resilient_parsing:
         from covary.cli.config import read_config
-        from covary.cli.doors import door
+        from covary.cli.errors import reported
 
-        with door(False):
+        with reported(False):
             context.default_map = {**(context.default_map or {}), **read_config(path)[0]}
     return path
 

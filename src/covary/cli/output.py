@@ -6,15 +6,17 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covary import files
 from covary._checks import CovaryError
-from covary._write import Place, Unfit, make_folder, where, whole_file
-from covary.cli.doors import BadModel, BadUsage, failed
+from covary._errors import Option
+from covary._write import NotWritten, Place, Unfit, make_folder, where, whole_file
+from covary.cli.errors import BadModel, BadUsage, usage
 from covary.fits import AnyFit, Fitted, Json, of
 from covary.tables.files import FORMATS, table_bytes, table_suffix
 from covary.tables.table import Frame
@@ -31,51 +33,51 @@ def console(*, stderr: bool = False) -> Console:
     return Console(file=stream, width=None if stream.isatty() else 140, highlight=False, markup=False, emoji=False)
 
 
-def check_place(path: str, *sources: str | None, option: str = "--out") -> None:
+def check_place(path: str, *sources: str | None, argument: str = "out") -> None:
     """Raise an error for an output that cannot be written, or that is an input or part of one, before any work is done."""
-    found = where(path)
+    found, given = where(path), Option(argument) + f" is {path!r}"
     if isinstance(found, Unfit):
-        raise BadUsage(f"{option}: {found.what}; {found.do}.")
+        raise usage(argument, *found)
     for source in sources:
         if source is None or source == "-" or not os.path.exists(source):
             continue
         if found.old is not None and found.target.samefile(source):
-            raise BadUsage(f"{option} is {path!r}, which is also an input; write to another file.")
+            raise usage(argument, given + ", which is also an input", "write to another file")
         if os.path.isdir(source) and found.target.parent.samefile(source) and table_suffix(path) == ".parquet":
-            raise BadUsage(f"{option} is {path!r}, a part of the input table; write to another folder.")
+            raise usage(argument, given + ", a part of the input table", "write to another folder")
 
 
 def check_apart(outputs: Mapping[str, str | None]) -> None:
-    """Raise an error if two options, by name, would write to the same file."""
+    """Raise an error if two options, by argument, would write to the same file."""
     taken: dict[Path, str] = {}
-    for option, path in outputs.items():
+    for argument, path in outputs.items():
         found = None if path is None else where(path)
         if isinstance(found, Place) and not found.stream:
             if found.target in taken:
-                raise BadUsage(
-                    f"{option} is {path!r}, to which {taken[found.target]} writes as well; give them different names."
-                )
-            taken[found.target] = option
+                what = Option(argument) + f" is {path!r}, to which " + Option(taken[found.target]) + " writes as well"
+                raise usage(argument, what, "give them different names")
+            taken[found.target] = argument
 
 
-def check_table_place(path: str, *sources: str | None, option: str = "--out") -> None:
+def check_table_place(path: str, *sources: str | None, argument: str = "out") -> None:
     """Raise an error as in :func:`check_place`, and if the suffix of a table is not a known format."""
+    given = Option(argument) + f" is {path!r}"
     if table_suffix(path) is None or (table_suffix(path) == "" and not is_stream(path)):
-        known = f"{FORMATS}, or - for stdout" if option == "--out" else FORMATS
-        raise BadUsage(f"{option} is {path!r}, whose suffix is not a table format; give {known}.")
+        known = f"{FORMATS}, or - for stdout" if argument == "out" else FORMATS
+        raise usage(argument, given + ", whose suffix is not a table format", f"give {known}")
     if table_suffix(path) == ".parquet":
         if Path(path).suffix.lower() == ".gz":
-            raise BadUsage(f"{option} is {path!r}; Parquet is already compressed, so give .parquet alone.")
+            raise usage(argument, given + "; Parquet is already compressed", "give .parquet alone")
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            raise BadUsage("writing Parquet needs pyarrow; run pip install 'covary[parquet]'.") from None
+            raise usage(argument, "writing Parquet needs pyarrow", "run pip install 'covary[parquet]'") from None
     if table_suffix(path) == ".xlsx":
         try:
             import openpyxl  # noqa: F401
         except ImportError:
-            raise BadUsage("writing Excel needs openpyxl; run pip install 'covary[excel]'.") from None
-    check_place(path, *sources, option=option)
+            raise usage(argument, "writing Excel needs openpyxl", "run pip install 'covary[excel]'") from None
+    check_place(path, *sources, argument=argument)
 
 
 def is_stream(path: str) -> bool:
@@ -84,34 +86,37 @@ def is_stream(path: str) -> bool:
     return isinstance(found, Place) and found.stream
 
 
-def write_table(frame: Frame, path: str) -> None:
+def write_table(frame: Frame, path: str, argument: str = "out") -> None:
     """Write a table completely or not at all; ``-`` is stdout."""
     try:
         data = table_bytes(frame, path)
     except UnicodeEncodeError as error:
         what = f"a label contains the character {error.object[error.start]!r}, which cannot be written to a text file"
-        raise BadUsage(f"{what}; rename it.") from None
+        raise usage("", what, "rename it") from None
     if path == "-":
         write_stdout(data.decode())
     else:
-        write_bytes(path, data)
+        write_bytes(path, data, argument)
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
+def write_bytes(path: str | Path, data: bytes, argument: str = "out") -> None:
     """Write a file completely or not at all."""
+    with blaming(argument), whole_file(path, stream=True) as handle:
+        handle.write(data)
+
+
+@contextmanager
+def blaming(argument: str) -> Iterator[None]:
+    """Name the option in errors about a file that cannot be written."""
     try:
-        with whole_file(path, stream=True) as handle:
-            handle.write(data)
-    except CovaryError as error:
-        raise failed(error, BadUsage) from None
+        yield
+    except NotWritten as error:
+        raise error.about(argument) from None
 
 
-def new_folder(path: str | Path, option: str, *, parents: bool = True) -> None:
+def new_folder(path: str | Path, argument: str, *, parents: bool = True) -> None:
     """Create a folder, unless it exists."""
-    try:
-        make_folder(path, option, parents=parents)
-    except CovaryError as error:
-        raise failed(error, BadUsage) from None
+    make_folder(path, "covary", parents=parents, argument=argument)
 
 
 def write_stdout(text: str) -> None:
@@ -149,26 +154,29 @@ def save_model(model: AnyFit | Fitted, path: str, made: Mapping[str, Json]) -> N
     """Write the model, completely or not at all, with a record of how it was made."""
     fit = of(model)
     try:
-        files.write_fit(replace(fit, origin=replace(fit.origin, made=made)), path)
-    except MemoryError:
+        with blaming("out"):
+            files.write_fit(replace(fit, origin=replace(fit.origin, made=made)), path)
+    except (MemoryError, NotWritten):
         raise
     except CovaryError as error:
-        raise failed(error, BadUsage) from None
+        raise error.turned(BadUsage) from None
 
 
 def load_model(path: str) -> tuple[AnyFit, dict[str, Json]]:
     """Return the model in a file, and how it was made (empty if a program wrote the file)."""
     if path == "-":
-        raise BadModel("a model cannot be read from stdin; give the name of a file.")
+        raise BadModel("covary", "a model cannot be read from stdin", "give the name of a file")
     if not os.path.exists(path):
-        raise BadModel(f"there is no file {path!r}; check the name, or create a model with covary fit.")
+        raise BadModel("covary", f"there is no file {path!r}", "check the name, or create a model with covary fit")
     try:
         fit = files.read_fit(path)
     except files.NeedsFunctions as error:
-        raise BadModel(f"{error.what}, which the command cannot access; load it in Python and pass functions=...") from None
+        do = "load it in Python and pass " + Option("functions", "...")
+        raise BadModel(error.who, error.what + ", which the command cannot access", do) from None
     except files.BadFile:
         if table_suffix(path):
-            raise BadModel(f"{path!r} is a damaged model file or a table; give the model first, then the table.") from None
+            what = f"{path!r} is a table, or a damaged model file"
+            raise BadModel("covary", what, "give a model, which covary fit writes, as MODEL") from None
         raise
     made = {**(fit.origin.made or {}), "covary": fit.origin.covary or None}
     return fit, {name: value for name, value in made.items() if _sound(name, value)}

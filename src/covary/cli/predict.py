@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+from covary._errors import Option
 from covary._words import counted, some
-from covary.cli.doors import BadUsage, Run
+from covary.cli.errors import Run, usage
 from covary.cli.options import PredictSettings
-from covary.cli.output import check_table_place, console, load_model, write_json, write_table
+from covary.cli.output import blaming, check_table_place, console, load_model, write_json, write_table
 from covary.cli.progress import bar
 from covary.cli.rendering import rendered
 from covary.cli.workers import cluster, enable_cache, workers
@@ -31,7 +32,7 @@ def run_predict(run: Run, s: PredictSettings) -> None:
     if path != "-":
         check_table_place(path, s.data, s.model)
     if not 0 < s.level < 1:
-        raise BadUsage(f"--level is {s.level:g}; give a number between 0 and 1, such as 0.95.")
+        raise usage("level", Option("level") + f" is {s.level:g}", "give a number between 0 and 1, such as 0.95")
     option = cluster(s)
     with bar(quiet=s.quiet or s.as_json) as progress, ExitStack() as stack:
         progress.stage("reading")
@@ -41,13 +42,15 @@ def run_predict(run: Run, s: PredictSettings) -> None:
         table = read_table(s.data, levels(fit)) if source is None else head_of(source, s.data)
         q = Question(fit, s.level, s.latent, drop_missing=s.drop_missing)
         _check_columns(table, q.inputs, s.model)
-        kept = table.columns if s.keep_all else names_of(s.keep, table)
+        kept = table.columns if s.keep_all else names_of(s.keep, table, "keep")
         titles = [*q.titles, *([FLAG] if can_flag(fit) else [])]
         _check_clash(kept, titles)
         size, notes = size_name(fit, made, table, s.size_column)
         if option is not None:
             if not family_of(fit).parallel(fit):
-                raise BadUsage(f"--{option} is given but {s.model!r} predicts in this process; leave it out.")
+                raise usage(
+                    option, Option(option) + f" is for committees of experts, but {s.model!r} is not one", "leave it out"
+                )
             executor = stack.enter_context(workers(s, progress))
             q = q if executor is None else replace(q, fit=family_of(fit).working(fit, executor))
         q = replace(q, size=size, scored=not notes)
@@ -58,7 +61,8 @@ def run_predict(run: Run, s: PredictSettings) -> None:
                 progress.close()
                 write_table(table.frame.loc[there, kept].assign(**found.columns), path)
         else:
-            found, rows, dropped = predict_stream(q, source, table, path, kept, progress)
+            with blaming("out"):
+                found, rows, dropped = predict_stream(q, source, table, path, kept, progress)
         unused = _unused(table, made, {*q.reads, *kept})
         more = [f"ignored columns, which are not inputs of the model: {some(list(map(shown, unused)), 8)}"] if unused else []
         found.notes = [*notes, *found.notes, *more]
@@ -97,9 +101,8 @@ def _check_columns(table: Table, inputs: list[str], model: str) -> None:
 def _check_clash(kept: Sequence[str], titles: Sequence[str]) -> None:
     clash = [name for name in titles if name in kept]
     if clash:
-        raise BadUsage(
-            f"the kept column {shown(clash[0])} has the name of an output column; rename it, or leave it out of --keep."
-        )
+        what = f"the kept column {shown(clash[0])} has the name of an output column"
+        raise usage("keep", what, "rename it, or leave it out of " + Option("keep"))
 
 
 def _unused(table: Table, made: dict[str, Json], used: set[str]) -> list[str]:

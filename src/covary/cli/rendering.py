@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from covary._checks import NotEnoughMemory, NotPositiveDefinite
 from covary._errors import CovaryError, Option, Place, Remedy, Text, either, phrase, said
 from covary._families import declared
 from covary._write import NotWritten
-from covary.cli.doors import DATA, MEMORY, MODEL, NUMERICAL, USAGE, BadModel, BadUsage
+from covary.cli.errors import DATA, MEMORY, MODEL, NUMERICAL, USAGE, BadModel, BadUsage
 from covary.cli.options import MissingChoice
 from covary.tables.table import BadChoice, BadTable, Table, in_file
 
@@ -31,6 +31,11 @@ PLAIN = {  # arguments in Python and the options that set them, for all families
     "sample_weight": "--weight-column",
     "size": "--size-column",
     "checkpoint": "--checkpoint",
+    "config": "--config",
+    "save_config": "--save-config",
+    "report": "--report",
+    "keep": "--keep",
+    "file": "FILE",
     "executor": "--workers",
     "workers": "--workers",
     "scheduler": "--scheduler",
@@ -74,7 +79,12 @@ def names() -> Names:
     """Return the names, including those that families declare."""
     options, each = dict(PLAIN), [found for _, found in declared()]
     choices: dict[str, tuple[str, ...]] = {"missing": tuple(MissingChoice)}
-    values = {("executor", "Serial"): "no --workers", ("std", "False"): "--no-std", ("latent", "True"): "--latent"}
+    values = {
+        ("executor", "Serial"): "no --workers",
+        ("executor", "Dask"): "--workers",
+        ("std", "False"): "--no-std",
+        ("latent", "True"): "--latent",
+    }
     remedies = {
         "stated noise": (
             "Check --noise-column (standard deviations, not variances), or leave it out: the noise is then estimated from the "
@@ -84,6 +94,8 @@ def names() -> Names:
         "save instead": "use covary predict instead",
         "catalogue": "covary datasets lists them",
         "cross-validate": "cross-validate instead (in Python, with covary.metrics)",
+        "wait longer": "",  # the command has no such option
+        "of the constructor": "",
     }
     sources: dict[str, str] = {}
     for found in each:
@@ -92,7 +104,7 @@ def names() -> Names:
             if setting.choices:
                 choices[setting.argument or setting.name] = setting.choices
         values, remedies, sources = {**values, **found.values}, {**remedies, **found.remedies}, {**sources, **found.sources}
-    python = ("functions", "return_std", "tolerance", *(name for found in each for name in found.python))
+    python = ("functions", "return_cov", "return_std", "tolerance", *(name for found in each for name in found.python))
     return Names(options, choices, values, python, remedies, sources, ON_DATA + tuple(w for f in each for w in f.data))
 
 
@@ -157,34 +169,39 @@ def _plain(value: str) -> str | None:
 
 
 def message(error: CovaryError) -> str:
-    """Render an error in terms of options; it begins with the option that caused it, if any.
+    """Render an error in terms of options; it begins with the option that caused it, unless it names that elsewhere.
 
     Examples
     --------
     >>> message(CovaryError("gram.Vecchia", "several latent functions are not supported", "use " + Option("gram", "Dense()")))
     '--method vecchia: several latent functions are not supported; use --method exact.'
     """
-    if not error.what:
-        return " ".join(error.who.split())
     text = " ".join(error.message(part_of).split())
     first = phrase(error.what).parts[0]
     if isinstance(first, Option) and option_of(first).startswith("--"):
         return text
-    source = source_of(error)
-    return f"{source}: {text}" if source else text
+    parts = (*phrase(error.what).parts, *phrase(error.do).parts)
+    named = any(isinstance(part, Option) and part.name == error.argument in names().options for part in parts)
+    kernel = error.name if error.package == "kernels" and error.name != "parse" else None
+    return ": ".join(part for part in (None if named else option_at_fault(error), kernel, text) if part)
 
 
-def source_of(error: CovaryError) -> str:
-    """Return the option or the kernel that an error comes from, or an empty string."""
-    room, _, name = error.who.partition(".")
-    if room == "kernels":
-        return "" if name == "parse" else name
-    return names().sources.get(error.who, error.who if error.who.startswith("--") else "")
+def option_at_fault(error: CovaryError) -> str | None:
+    """Return the option that an error comes from: that of its argument, or of what raised it; None if there is none."""
+    known = names()
+    return known.options.get(error.argument or "") or known.sources.get(error.who)
 
 
-def located(error: CovaryError, table: Table, rows: np.ndarray | None = None, target: str | None = None) -> CovaryError:
+def located(
+    error: CovaryError,
+    table: Table,
+    rows: np.ndarray | None = None,
+    inputs: Sequence[str] = (),
+    target: str | None = None,
+) -> CovaryError:
     """Return an error about arrays from a table as one about the table; return other errors unchanged."""
-    return in_file(error, table, rows, target=target) if error.who.partition(".")[0] in names().data else error
+    about = error.package in names().data or error.place is not None
+    return in_file(error, table, rows, inputs=inputs, target=target) if about else error
 
 
 def code_of(error: CovaryError, otherwise: int = DATA) -> int:
@@ -202,14 +219,14 @@ def code_of(error: CovaryError, otherwise: int = DATA) -> int:
         return MODEL
     if isinstance(error, BadTable) or error.place is not None:
         return DATA
-    if error.argument in names().options or source_of(error).startswith("--"):
+    if option_at_fault(error):
         return USAGE
-    return DATA if error.argument in WORDS or error.who.partition(".")[0] in names().data else otherwise
+    return DATA if error.argument in WORDS or error.package in names().data else otherwise
 
 
 def ended(error: CovaryError, otherwise: int = DATA, *, shown: CovaryError | None = None) -> CovaryError:
-    """Return an error with the exit code of its cause; ``shown`` is the error to render, if different."""
+    """Return an error whose class has the exit code of its cause; ``shown`` is the error to return, if different."""
     from covary.fits.answers import NoAnswer
 
     kinds = {USAGE: BadUsage, DATA: BadTable, MODEL: BadModel, NUMERICAL: NoAnswer, MEMORY: NotEnoughMemory}
-    return kinds[code_of(error, otherwise)](message(error if shown is None else shown))
+    return (error if shown is None else shown).turned(kinds[code_of(error, otherwise)])

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 
 from covary._checks import CovaryError
+from covary._errors import Option
 from covary._write import NotWritten
-from covary.cli.doors import BadUsage, Run
-from covary.cli.output import check_place, console, is_stream, load_model
+from covary.cli.errors import Run, usage
+from covary.cli.output import blaming, check_place, console, is_stream, load_model
 from covary.cli.progress import bar
 from covary.cli.rendering import rendered
 from covary.cli.workers import enable_cache
@@ -32,7 +33,8 @@ def run_report(
         fit, made = load_model(model)
         rows = None if data is None else new_rows(fit, made, read_table(data, levels(fit)), drop_missing)
         progress.stage("diagnosing and drawing")
-        write_page(run, fit, path, rows, title)
+        with blaming("out"):
+            write_page(run, fit, path, rows, title)
     if quiet:
         return
     for note in () if rows is None else rows.notes:
@@ -49,7 +51,7 @@ def write_page(run: Run, model: AnyFit | Fitted, path: str, rows: NewRows | None
     except (MemoryError, NotWritten):
         raise
     except CovaryError as error:
-        raise NoAnswer(error.who, error.what, error.do) from None
+        raise error.turned(NoAnswer) from None
     run.written.append(path)
 
 
@@ -64,8 +66,8 @@ def page_name(model: str) -> str:
     return f"{Path(model).stem or 'report'}.html"
 
 
-def check_page(path: str, *sources: str | None, option: str = "--out") -> None:
+def check_page(path: str, *sources: str | None, argument: str = "out") -> None:
     """Raise an error for a page that cannot be written, before any work is done."""
     if Path(path).suffix.lower() not in (".html", ".htm") and not is_stream(path):
-        raise BadUsage(f"the report is {path!r}; give a name that ends in .html.")
-    check_place(path, *sources, option=option)
+        raise usage(argument, Option(argument) + f" is {path!r}", "give a name that ends in .html")
+    check_place(path, *sources, argument=argument)

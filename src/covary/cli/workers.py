@@ -7,8 +7,9 @@ from contextlib import contextmanager, suppress
 
 import covary
 from covary._checks import CovaryError
+from covary._errors import Option
 from covary._words import counted
-from covary.cli.doors import BadUsage, failed
+from covary.cli.errors import BadUsage, usage
 from covary.cli.options import FitSettings, PredictSettings
 from covary.cli.progress import Bar
 from covary.executors import Dask
@@ -20,9 +21,11 @@ TIMEOUT = 30.0  # seconds to wait for the reply of a scheduler
 def cluster(s: FitSettings | PredictSettings) -> str | None:
     """Return the argument that selects a cluster, ``"scheduler"`` or ``"workers"``, if one is given; both raise an error."""
     if s.scheduler is not None and s.workers is not None:
-        raise BadUsage("--scheduler connects to a running cluster and --workers starts one; give one of them.")
+        what = Option("scheduler") + " connects to a running cluster and " + Option("workers") + " starts one"
+        raise usage("scheduler", what, "give one of them")
     if s.scheduler is not None and "://" not in s.scheduler:
-        raise BadUsage(f"--scheduler is {shown(s.scheduler)}; give its address, such as tcp://host:8786.")
+        what = Option("scheduler") + f" is {shown(s.scheduler)}"
+        raise usage("scheduler", what, "give its address, such as tcp://host:8786")
     return "scheduler" if s.scheduler is not None else "workers" if s.workers is not None else None
 
 
@@ -38,7 +41,7 @@ def workers(s: FitSettings | PredictSettings, progress: Bar) -> Iterator[Dask | 
         executor = Dask(s.scheduler, timeout=TIMEOUT) if s.workers is None else Dask(workers=s.workers)
         executor.map(len, [()])
     except CovaryError as error:
-        raise failed(error, BadUsage, f"--{option}: ") from None
+        raise error.about(option).turned(BadUsage) from None
     with executor:
         if executor.dashboard is not None:
             progress.say(f"dashboard: {executor.dashboard}")

@@ -26,16 +26,16 @@ class Ledger:
     """
 
     def __init__(self, folder: str | PathLike[str], problem: str) -> None:
-        self.place, self.problem = make_folder(folder, "Ledger"), problem
+        self.place, self.problem = make_folder(folder, "learn", argument="checkpoint"), problem
         known = {PIECES, SAMPLE}
         others = [name for name in os.listdir(self.place) if name not in known and not name.endswith(".part")]
         if others and not (self.place / PIECES).exists():
             do = "give a new or an empty folder"
-            raise fail("Ledger", f"the folder {str(folder)!r} contains other files", do, argument="checkpoint")
+            raise fail("learn", f"the folder {str(folder)!r} contains other files", do, argument="checkpoint")
         self._pieces = self._opened()
 
     def _opened(self) -> Checkpoint:
-        return Checkpoint(self.place / PIECES, self.problem, kind="experts", who="Ledger")
+        return Checkpoint(self.place / PIECES, self.problem, kind="experts", who="learn")
 
     @property
     def sample(self) -> Path:
@@ -49,7 +49,7 @@ class Ledger:
     def put(self, name: str, result: Result) -> None:
         """Add a finished group."""
         if not self.place.is_dir():
-            make_folder(self.place, "Ledger")
+            make_folder(self.place, "learn", argument="checkpoint")
         self._pieces.put(name, result)
 
     def clear(self) -> None:

@@ -159,7 +159,7 @@ class Committee(AbstractPlan):
             what = "the model has explicit basis functions, whose weights experts cannot share"
             raise fail("Committee", what, "use a mean function, or another method")
         if inference.in_batches:
-            raise fail("Committee", "the inference is SVGP", "use Exact(), Laplace() or EP() for the experts")
+            raise fail("Committee", "the inference is SVGP", "use " + Option("inference", "Exact()", "Laplace()", "EP()"))
 
     def check_room(self, model: Model, data: Data) -> None:
         """Raise an error if the matrices of an expert do not fit into memory."""

@@ -90,11 +90,15 @@ def _asked(estimator: Fitting, X: np.ndarray | Frame, **options: object) -> np.n
     except CovaryError:
         raise
     except (ValueError, TypeError) as error:
-        text = str(error).strip() if "feature names" in str(error) else " ".join(str(error).split())
-        do = ""
-        if "should match those that were passed during fit" in text:  # scikit-learn lists the names; add what to do
-            text, do = f"{text}\n", "Give the columns of fit in their order, which feature_names_in_ lists"
-        raise CovaryError(type(estimator).__name__, text + do, argument="X") from None
+        who, what, do = type(estimator).__name__, " ".join(str(error).split()), ""
+        if not options.get("reset"):
+            names, count = getattr(estimator, "feature_names_in_", None), getattr(estimator, "n_features_in_", None)
+            if names is not None and is_frame(X) and list(X.columns) != list(names):  # scikit-learn lists those that differ
+                what, do = str(error), "Give the columns of fit in their order, which feature_names_in_ lists"
+            elif X.ndim == 2 and X.shape[1] != count:
+                what = Option("X") + f" has {X.shape[1]} features, but {who} is expecting {count} features as input"
+                do = "give the columns of fit in their order"
+        raise fail(who, what, do, argument="X") from None
 
 
 def _mapped(

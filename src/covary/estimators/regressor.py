@@ -245,7 +245,8 @@ class GPRegressor(MultiOutputMixin, RegressorMixin, GPEstimator):
         """
         check_is_fitted(self)
         if return_std and return_cov:
-            raise fail("GPRegressor.predict", "both return_std and return_cov are set", "set one of them")
+            what = "both " + Option("return_std") + " and " + Option("return_cov") + " are set"
+            raise fail("GPRegressor.predict", what, "set one of them")
         process, x = self._process, read_new(self, X)
         if not (return_std or return_cov):
             return mean_of(self.fit_, process, x, latent=latent, size=size)

@@ -20,11 +20,13 @@ from typing import Protocol, Union
 import numpy as np
 
 from covary._checks import fail
+from covary._errors import Option
 from covary._families import Json
 from covary._read import open_plain
-from covary._write import Unfit, where, whole_file
+from covary._write import NotWritten, Unfit, where, whole_file
 
 FORMAT = "covary checkpoint 1"
+BEGIN = b'{"format": "covary checkpoint'  # of every checkpoint, whatever the version of the format
 FRAME = struct.Struct("<QI")  # before a record: its length, and its CRC-32
 INNER = struct.Struct("<I")  # before the JSON of a record: its length
 KINDS = "biufcSUmM"  # of arrays that can be written
@@ -109,15 +111,21 @@ class Checkpoint:
             self._begin()
 
     def _begin(self) -> None:
-        with whole_file(self.place, self.who) as file:
-            file.write(self._head)
+        try:
+            with whole_file(self.place, self.who) as file:
+                file.write(self._head)
+        except NotWritten as error:
+            raise error.about("checkpoint") from None
 
     def _read(self) -> None:
         """Index the records, and truncate an incomplete one at the end."""
         with self._complaining("read"), open_plain(self.place) as file:
-            if file.read(len(self._head)) != self._head:
-                what = f"the checkpoint {self.name!r} belongs to another problem (other data, model or settings)"
-                raise fail(self.who, what, "give another name, or remove it", argument="checkpoint")
+            if (head := file.read(len(self._head))) != self._head:
+                if not head.startswith(BEGIN):  # any file: never advise to remove it
+                    what = Option("checkpoint") + f" is {self.name!r}, which is not a checkpoint"
+                    raise fail(self.who, what, "give the name of a new file")
+                what = Option("checkpoint") + f" {self.name!r} belongs to another problem (other data, model or settings)"
+                raise fail(self.who, what, "give another name, or remove it")
             raw = file.read()
         start = 0
         while start + FRAME.size <= len(raw):
@@ -134,12 +142,12 @@ class Checkpoint:
                 os.truncate(self.place, len(self._head) + start)
 
     @contextmanager
-    def _complaining(self, what: str) -> Iterator[None]:
+    def _complaining(self, doing: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            what = f"the checkpoint {self.name!r} cannot be {what} ({error.strerror or error})"
-            raise fail(self.who, what, "free space, or give another file", argument="checkpoint") from None
+            what = Option("checkpoint") + f" {self.name!r} cannot be {doing} ({error.strerror or error})"
+            raise fail(self.who, what, "free space, or give another file") from None
 
     def get(self, name: str) -> Result:
         """Return the result stored under this name; None if there is none, or if it is not readable."""

@@ -319,7 +319,8 @@ def _dask(room: str) -> ModuleType:
         import cloudpickle  # noqa: F401
         import distributed  # noqa: F401
     except ImportError:
-        raise fail("Dask", "dask.distributed is not installed", "run pip install 'covary[dask]', or use Serial()") from None
+        do = "run pip install 'covary[dask]', or use " + Option("executor", "Serial()")
+        raise fail("Dask", "dask.distributed is not installed", do) from None
     return importlib.import_module(f"covary.executors.{room}")
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from covary._checks import CovaryError, fail
+from covary._errors import Option
 from covary._memory import free_memory
 from covary._scratch import Scratch
 from covary._words import counted
@@ -216,7 +217,7 @@ class Embedded:
         with contextlib.suppress(OSError):
             words += self.log.read_text(errors="replace").strip().splitlines()
         what = f"its {counted(self.count, 'worker')} {what} ({words[-1][:200] or 'without output'})"
-        return fail("Dask", what, "use fewer workers, or use Serial()")
+        return fail("Dask", what, "use fewer workers, or use " + Option("executor", "Serial()"))
 
 
 def _keys(folder: Path) -> dict[str, str]:
@@ -227,7 +228,7 @@ def _keys(folder: Path) -> dict[str, str]:
         made = Security.temporary()
     except ImportError:
         what = "cryptography, which generates the keys of workers on this machine, is not installed"
-        raise fail("Dask", what, "run pip install 'covary[dask]', or use Serial()") from None
+        raise fail("Dask", what, "run pip install 'covary[dask]', or use " + Option("executor", "Serial()")) from None
     files = {"key": made.tls_worker_key, "cert": made.tls_worker_cert}
     for name, content in files.items():
         with open(os.open(folder / f"{name}.pem", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -311,8 +312,8 @@ def connect(address: str, timeout: float, security: Security | None = None) -> l
         why = " ".join(str(error).split())[:160] or type(error).__name__
         what = f"no scheduler answers at {address} within {timeout:.0f} s ({why})"
         keys = ", the keys" if address.startswith("tls://") else ""
-        do = f"check the address{keys} and that it is running (dask scheduler), or use Dask() for this machine"
-        raise fail("Dask", what, do) from None
+        do = f"check the address{keys} and that it is running (dask scheduler), or use " + Option("executor", "Dask()")
+        raise fail("Dask", what, do + " for this machine") from None
 
 
 def _check_answer(address: str, timeout: float, security: Security | None) -> None:

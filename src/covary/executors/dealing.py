@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from covary._checks import CovaryError, fail
+from covary._errors import Remedy
 from covary._words import counted
 from covary.executors.cluster import AGAIN, Embedded, check_here, versions
 from covary.executors.library import Client, Future
@@ -284,7 +285,7 @@ class Run(Generic[I, T, R]):
 def nobody(client: Client, timeout: float, pieces: Pieces[I, T, R] | None = None) -> CovaryError:
     """Return the error for a cluster without workers."""
     what = f"the scheduler at {client.scheduler.address} has had no workers for {timeout:.0f} s"
-    do = "start some (dask worker ADDRESS --nthreads 1), or raise timeout if they take longer"
+    do = "start some (dask worker ADDRESS --nthreads 1)" + Remedy("wait longer", ", or raise timeout if they take longer")
     if pieces is None:
         return fail("Dask", what, do)
     return fail("Dask", what + f" ({pieces.done} of {len(pieces.handles)} pieces are finished)", do + pieces.kept())

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covary._checks import CovaryError, fail
-from covary._errors import Option
+from covary._errors import Option, phrase
 from covary.files.container import PAGE as PAGE
 from covary.files.container import SCHEMA as SCHEMA
 from covary.files.container import BadFile as BadFile
@@ -131,7 +131,7 @@ def read_fit(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[.
             "give " + Option("functions", "{'name': function}"),
         )
     if not isinstance(path, str | os.PathLike):
-        raise BadFile("load", f"the path is a {type(path).__name__}", "give the name of a file")
+        raise BadFile("load", f"the path is of type {type(path).__name__}", "give the name of a file")
     kind, page, arrays = read(path)
     family, estimator = _family_of_file(path, kind, page)
     used = page.get("functions", [])
@@ -171,9 +171,11 @@ def _blaming(path: str | os.PathLike[str]) -> Iterator[None]:
     except BadFile:
         raise
     except CovaryError as error:
-        what = str(error.what) if error.who == "load" else f"{error.who}: {error.what}" if error.what else error.who
-        short = what if len(what) <= 400 else f"{what[:300]} ... {what[-100:]}"
-        raise BadFile("load", f"{str(path)!r} cannot be used: {short}", error.do) from None
+        what = phrase(error.what)
+        if len(what) > 400:  # a file may hold texts of any length
+            what = phrase(f"{what[:300]} ... {what[-100:]}")
+        source = "" if error.who == "load" else f"{error.who}: "
+        raise BadFile("load", f"{str(path)!r} cannot be used: {source}" + what, error.do) from None
     except MemoryError:
         raise bad(path, "needs more memory than is available") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:

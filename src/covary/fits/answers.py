@@ -131,7 +131,7 @@ def size_name(fit: AnyFit, made: Mapping[str, Json], table: Table, given: str | 
             name = family_of(fit).facts(fit).get("likelihood", fit.family)
             what = Option("size_column") + f" requires counts or binomial successes, but the model is {name}"
             raise wrong("size_column", what, "leave it out")
-        return known(given, table), []
+        return known(given, table, "size_column"), []
     if sizes is None or not sizes.given:
         return None, []
     usual = made.get("size column")
@@ -202,7 +202,7 @@ def _in_parts(q: Question, x: np.ndarray, size: np.ndarray | None, truth: np.nda
         except MemoryError:
             raise
         except CovaryError as error:
-            raise NoAnswer(error.who, error.what, error.do) from None
+            raise error.turned(NoAnswer) from None
         watch.at("predicting", min(1.0, part.stop / rows), time.perf_counter() - began)
     columns = {title: np.concatenate([part.columns[title] for part in parts]) for title in parts[0].columns}
     notes = dict.fromkeys(note for part in parts for note in part.notes)

@@ -95,7 +95,8 @@ class LowRankFactor(AbstractFactor):
             D, s = bound.gram.share * rest, spread[part]
             own = 1 + D * s if natural else s + D
             if not natural and np.any(own <= 0):
-                raise fail("gram.LowRank", "the noise is zero at some rows", "give a positive noise variance, or use Dense()")
+                do = "give a positive noise variance, or use " + Option("gram", "Dense()")
+                raise fail("gram.LowRank", "the noise is zero at some rows", do)
             self.D[part], self.light[part] = D, 1 / own if natural else 1.0
             self.w[part] = s / own if natural else 1 / own
             half = (Phi * np.sqrt(self.w[part])).T

@@ -64,7 +64,7 @@ def check_room(who: str, model: Model, data: Data, gram: AbstractGram) -> None:
     """Raise an error if the matrices of these data do not fit into memory."""
     needed = gram.bytes_needed(model, data.rows, data.dtype.itemsize)
     if needed:
-        check_memory(who, needed, "use fewer rows or an approximation such as LowRank(...)")
+        check_memory(who, needed, "use fewer rows or an approximation such as " + Option("gram", "LowRank(...)"))
 
 
 def order(bound: AbstractBound, inference: AbstractInference) -> int:

@@ -27,6 +27,7 @@ from covary.gram.dense import DiagonalFactor
 from covary.inference.base import AbstractInference, Gradient, Memory, Solved, centred, observations, prior_spread
 from covary.likelihoods.base import Tilted
 from covary.model import Model, shaped
+from covary.optimise.base import CONVERGED, NOT_CONVERGED, STUCK, of_kind
 from covary.sites import Diagonal
 
 MOSTLY = 0.9  # fraction of a marginal's precision from its own site beyond which the cavity loses digits to cancellation
@@ -85,7 +86,7 @@ class EP(AbstractInference):
         tolerance = self.tolerance if memory is None else max(self.tolerance, SEARCHING)
         warm = run.begin(memory)
         status, steps = sweep(run, tolerance)
-        if warm and not status.startswith("converged"):  # the sites of another model may be a bad start
+        if warm and not of_kind(status, CONVERGED):  # the sites of another model may be a bad start
             run.begin(None)
             status, steps = sweep(run, tolerance)
         moments = run.moments
@@ -98,9 +99,9 @@ class EP(AbstractInference):
             what = "the evidence is undefined at these sites"
             raise NotPositiveDefinite("inference.EP", what, "try " + Option("inference", "Laplace()"))
         if memory is not None:
-            if not status.startswith("converged") and run.moved > ROUGHLY:  # too inaccurate for a search
-                what = status
-                raise NotPositiveDefinite("inference.EP", what, "try " + Option("inference", "Laplace()") + ", or more sweeps")
+            if not of_kind(status, CONVERGED) and run.moved > ROUGHLY:  # too inaccurate for a search
+                do = "try " + Option("inference", "Laplace()") + ", or more sweeps"
+                raise NotPositiveDefinite("inference.EP", status, do)
             memory.sites, memory.spread = (tau, nu), float(np.std(run.mean))
         return Matched(run.factor, nu, run.factor.alpha(nu), value, status, steps, moments=moments, run=run)
 
@@ -118,7 +119,7 @@ class EP(AbstractInference):
             scale = np.concatenate([run.variance, np.sqrt(run.variance)])  # effect of a site on its own marginal
             moved = run.moved = float(np.abs(scale * change).max())
             if moved < tolerance:
-                return "converged", steps
+                return CONVERGED, steps
             if steps == self.max_sweeps:
                 break
             if moved > 2 * best and kept:  # mixing failed
@@ -128,7 +129,7 @@ class EP(AbstractInference):
                 share, worse, kept = max(SHORTEST, share / 2), 0, []
             settled = settled + 1 if best < 1e-4 and moved > best / 2 else 0
             if settled == 25:  # the rest is rounding error
-                return f"converged to {best:.0e}", steps
+                return f"{CONVERGED} to {best:.0e}", steps
             best = min(best, moved)
             kept = [*kept, (here, change)][-MIXED:] if moved < NEAR else []
             step, first = (_mixed(kept, scale, share) if kept else share * change), True
@@ -138,8 +139,8 @@ class EP(AbstractInference):
                 if np.abs(scale * step).max() < 1e-9:
                     run.move(*np.split(here, 2))
                     run.match()
-                    return "stuck: no proper posterior ahead", steps
-        return f"not converged: sites still move by {run.moved:.0e}", self.max_sweeps
+                    return f"{STUCK}: no proper posterior ahead", steps
+        return f"{NOT_CONVERGED}: sites still move by {run.moved:.0e}", self.max_sweeps
 
     def _one_by_one(self, run: _Run, tolerance: float) -> tuple[str, int]:
         """Run algorithm 3.5: a rank-one update of the posterior after every site, recomputed after every sweep."""
@@ -162,11 +163,11 @@ class EP(AbstractInference):
                 max(np.abs(run.variance * (tau - run.tau)).max(), np.abs(np.sqrt(run.variance) * (nu - run.nu)).max())
             )
             if not run.move(tau, nu):  # lines 14 to 16
-                return "stuck: no proper posterior ahead", steps
+                return f"{STUCK}: no proper posterior ahead", steps
             run.match()
             if run.moved < tolerance:
-                return "converged", steps
-        return f"not converged: sites still move by {run.moved:.0e}", self.max_sweeps
+                return CONVERGED, steps
+        return f"{NOT_CONVERGED}: sites still move by {run.moved:.0e}", self.max_sweeps
 
     def gradient(self, model: Model, data: Data, bound: AbstractBound, solved: Solved, *, consume: bool = False) -> Gradient:
         pulled = bound.pull(solved.factor, solved.shift, solved.alpha, Bars(quad=-0.5, logdet=-0.5))

@@ -19,19 +19,21 @@ import numpy as np
 from covary._checks import NotPositiveDefinite, fail
 from covary._errors import Option
 from covary._module import static
+from covary._words import counted
 from covary.data import Data
 from covary.gram.base import AbstractBound, AbstractFactor, Bars
 from covary.inference import modes
 from covary.inference.base import AbstractInference, Gradient, Memory, Solved, prior_spread
 from covary.inference.modes import AbstractView
 from covary.model import Model, shaped
+from covary.optimise.base import CONVERGED, STUCK
 from covary.sites import AbstractSites, Diagonal
 
 SEARCHING = 1e-6  # tolerance within a search: the error of the evidence is its square, that of the gradient the same
 CHORD = 0.3  # a factor is reused while a step with it leaves less than this fraction of the difference
 POWERS = 30  # power iterations for the direction away from a saddle
 NEAR = 0.1  # difference below which steps with the true curvature are tried instead of its expectation
-STUCK = 1e-4  # smallest difference between weights and slopes not attributed to rounding
+AT_MODE = 1e-4  # smallest difference between weights and slopes not attributed to rounding
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Laplace(AbstractInference):
         shift = Wg + gradient
         value = best - 0.5 * float(factor.logdet())  # algorithm 3.1, line 10
         if memory is not None:
-            if status != "converged" and rest > STUCK:  # a rejected step
+            if status != CONVERGED and rest > AT_MODE:  # a rejected step
                 raise NotPositiveDefinite("inference.Laplace", f"the search for the mode did not converge ({status})")
             memory.weights, memory.spread = gradient, float(np.std(g, axis=0).max())
         return AtMode(factor, shift, factor.alpha(shift), float(value), status, steps, g, view=view)
@@ -89,7 +91,7 @@ class Laplace(AbstractInference):
         self, view: AbstractView, bound: AbstractBound, a: np.ndarray, g: np.ndarray, best: float, memory: Memory | None
     ) -> tuple[np.ndarray, np.ndarray, float, str, int, float]:
         """Take Newton steps from weights a and latent values g; return both, the objective, status, steps and residual."""
-        gain, status, steps, level, least = np.inf, "reached max_steps", 0, 0, np.inf
+        gain, status, steps, level, least = np.inf, f"stopped after {counted(self.max_steps, 'step')}", 0, 0, np.inf
         rest, held, near = np.inf, None, NEAR
         spread = prior_spread(bound)
         while True:
@@ -98,7 +100,7 @@ class Laplace(AbstractInference):
             unit = spread if bound.basis is None else view.unit(spread, sites)
             last, rest = rest, self.rest(unit, gradient, a)
             if rest < (self.tolerance if memory is None else max(self.tolerance, SEARCHING)):
-                status = "converged"
+                status = CONVERGED
                 break
             if steps >= self.max_steps:
                 break
@@ -112,7 +114,7 @@ class Laplace(AbstractInference):
                         gain, a, g, best = value - best, exact, new_g, value
                         continue
                     if rest < SEARCHING:  # the limit of precision: other steps would move away again
-                        status = "converged"
+                        status = CONVERGED
                         break
                 near = 0.1 * rest  # still too far away
             held = held if rest < CHORD * last else None  # near the mode, one factor is reused for several steps
@@ -126,13 +128,13 @@ class Laplace(AbstractInference):
                 length /= 2
             else:
                 # no point along the line is better: the rest is rounding error
-                status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
+                status = CONVERGED if rest < AT_MODE else f"{STUCK}: weights and slopes differ by {rest:.0e}"
                 break
             gain, a, g, best = value - best, new_a, new_g, value
             flat = gain < 1e-13 * size and rest > 0.95 * least
             level, least = level + 1 if flat else 0, min(least, rest)
             if level == 3:
-                status = "converged" if rest < STUCK else f"stuck: weights and slopes differ by {rest:.0e}"
+                status = CONVERGED if rest < AT_MODE else f"{STUCK}: weights and slopes differ by {rest:.0e}"
                 break
         return a, g, best, status, steps, rest
 

@@ -198,7 +198,8 @@ def append_data(posterior: AbstractPosterior, new: Data) -> Posterior:
     new = new if new.dtype == old.dtype else _cast(new, old.dtype)
     data = old.join(new)
     post.model.prior.check(data.X)
-    check_memory(who, 2 * data.rows**2 * data.dtype.itemsize, "use fewer rows or an approximation such as LowRank(...)")
+    do = "use fewer rows or an approximation such as " + Option("gram", "LowRank(...)")
+    check_memory(who, 2 * data.rows**2 * data.dtype.itemsize, do)
     with precision(data.dtype), blas_threads(data.rows):
         block = tiles.mirror(tiles.gram_lower(bound.kernel, new.X))
         block.flat[:: new.rows + 1] += np.asarray(likelihood.sites(new).variance) + factor.jitter

@@ -94,5 +94,5 @@ CATALOGUE.update(  # every kernel exported here can be written as text
 
 def __getattr__(name: str) -> _Any:
     lower = {known.lower(): known for known in CATALOGUE}
-    hint = _KERNELS.get(name) or (f"write {lower[name.lower()]}" if name.lower() in lower else "")
+    hint = str(_KERNELS.get(name) or (f"write {lower[name.lower()]}" if name.lower() in lower else ""))
     raise _missing("covary.kernels", name, hint)

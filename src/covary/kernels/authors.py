@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from covary._checks import CovaryError, fail
-from covary._errors import Option, Text
+from covary._errors import Option, Remedy, Text
 from covary._module import Module, without_marks
 from covary._precision import precision, traced
 from covary._types import Array, ArrayLike
@@ -100,9 +100,10 @@ def traced_shape(
     return getattr(found, "shape", None)
 
 
-KERNELS = {  # names of kernels in other packages, and what to write instead
-    "WhiteKernel": "noise belongs to the estimator: GPRegressor(noise=...)",
-    "White": "noise belongs to the estimator: GPRegressor(noise=...)",
+NOISE = Remedy("noise kernel", "noise belongs to the estimator: GPRegressor(noise=...)")
+KERNELS: dict[str, Text] = {  # names of kernels in other packages, and what to write instead
+    "WhiteKernel": NOISE,
+    "White": NOISE,
     "ConstantKernel": "write a number: 2.0 * Matern52()",
     "ScaleKernel": "write a number: 2.0 * Matern52()",
     "Bias": "write Constant()",

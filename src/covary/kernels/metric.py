@@ -72,7 +72,7 @@ class FactorMetric(AbstractKernel):
             raise fail(WHO, f"{self.kernel!r} is not isotropic", "give an isotropic kernel with one length-scale")
         if len(shape) != 2 or shape[0] != X.columns or not shape[1]:
             what = f"loadings has shape {shape} but " + Option("X") + f" has {counted(X.columns, 'column')}"
-            raise fail(WHO, what, "give one row per column of X", argument="loadings")
+            raise fail(WHO, what, "give one row per column of " + Option("X"), argument="loadings")
         check_finite(WHO, "loadings", np.asarray(self.loadings))
         if ell.shape not in ((), (X.columns,)):
             raise fail(WHO, f"lengthscale has shape {ell.shape}", "give one number or one per column", argument="lengthscale")

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import special
 
 from covary._checks import NotPositiveDefinite, fail
-from covary._errors import Option, Place
+from covary._errors import Option, Place, Text
 from covary._module import Module, without_marks
 from covary._precision import cast, precision
 from covary._types import Array, ArrayLike
@@ -324,10 +324,12 @@ class AbstractLikelihood(Module):
         """Raise an error if an observation is impossible; it gives the first such row."""
         values = y[:, 0] if self.sized and y.ndim == 2 else y
         if values.ndim != 1 or (y.ndim == 2 and y.shape[1] != 2):
-            raise fail(who, Option("y") + f" has shape {y.shape}", "give one observation per row")
+            do = "give one observation per row, and fit several targets one at a time"
+            raise fail(who, Option("y") + (f" has {y.shape[1]} columns" if y.ndim == 2 else f" has shape {y.shape}"), do)
         name = type(self).__name__
         if self.support == "counts":
-            refuse(who, "y", values, (values < 0) | (values != np.floor(values)), f"{name} counts are 0, 1, 2 and so on")
+            do = f"{name} counts are 0, 1, 2 and so on: correct it, or choose another " + Option("likelihood")
+            refuse(who, "y", values, (values < 0) | (values != np.floor(values)), do)
         if self.support == "positive":
             refuse(who, "y", values, values <= 0, f"{name} observations are positive; give positive numbers")
         if y.ndim == 2:
@@ -362,7 +364,7 @@ class AbstractLikelihood(Module):
         return {}
 
 
-def refuse(who: str, what: str, values: np.ndarray, bad: np.ndarray, do: str) -> None:
+def refuse(who: str, what: str, values: np.ndarray, bad: np.ndarray, do: Text) -> None:
     """Raise an error if there are bad entries; it gives the first."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])

@@ -160,7 +160,7 @@ class Ordinal(AbstractLikelihood):
     def check(self, y: np.ndarray, who: str) -> None:
         AbstractLikelihood.check(self, y, who)
         wrong = (y < 0) | (y >= self.levels) | (y != np.floor(y))
-        refuse(who, "y", y, wrong, f"levels are the whole numbers from 0 to {self.levels - 1}")
+        refuse(who, "y", y, wrong, f"levels are the whole numbers from 0 to {self.levels - 1}: correct it")
 
     def latent_values(self, y: np.ndarray) -> np.ndarray:
         """Return normal scores: Gaussian quantiles of the mid-ranks of the levels."""

@@ -1,4 +1,4 @@
-"""Common types of the optimisers, including time limits and interrupts."""
+"""Common types of the optimisers, including the status at the end, time limits and interrupts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,21 @@ from typing import TypeAlias
 import numpy as np
 
 Handler: TypeAlias = "Callable[[int, FrameType | None], None] | int | signal.Handlers | None"
+
+# kinds of status of a search or an inference: a status is one of them, also with details after it
+CONVERGED, NOT_CONVERGED, STUCK, UNBOUNDED = "converged", "not converged", "stuck", "without limit"
+JOINED, OUT_OF_TIME, INTERRUPTED = "joined another start", "out of time", "interrupted"
+
+
+def of_kind(status: str, *kinds: str) -> bool:
+    """Return whether a status, which is plain text in model files, is of one of these kinds.
+
+    Examples
+    --------
+    >>> of_kind("stuck: no step raises the bound", CONVERGED, STUCK), of_kind("not converged", CONVERGED)
+    (True, False)
+    """
+    return status.startswith(kinds)
 
 
 class Clock:
@@ -54,7 +69,7 @@ class Clock:
     @property
     def status(self) -> str:
         """The reason for ending: interrupted or out of time."""
-        return "interrupted" if self.interrupted else "out of time"
+        return INTERRUPTED if self.interrupted else OUT_OF_TIME
 
 
 def over(clock: Clock | float | None, need: float = 0.0) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from covary.optimise.base import Clock, Function, OutOfTime, Recorder, Result
+from covary.optimise.base import CONVERGED, JOINED, OUT_OF_TIME, STUCK, Clock, Function, OutOfTime, Recorder, Result
 
 LEVEL = 1e4  # value of the starting point passed to SciPy, whose tolerance is relative to values; ours is absolute
 STEEP = 100.0  # a search that ends with a larger slope has hit a discontinuity, not converged
@@ -54,7 +54,7 @@ def lbfgs(
         return value - first + LEVEL, np.append(gradient, 0.0)
 
     x0 = np.clip(x0, lower, upper)
-    status = "converged"
+    status = CONVERGED
     try:
         first, _ = record(x0)
         if not np.isfinite(first):
@@ -67,16 +67,16 @@ def lbfgs(
             bounds=np.stack([np.append(lower, -np.inf), np.append(upper, np.inf)], axis=1),
             options={"ftol": tolerance / LEVEL * 1e-4, "gtol": tolerance, "maxfun": max_steps, "maxcor": 20},
         )
-        if not out.success and out.nit >= 1 and "ABNORMAL" not in str(out.message):
+        if out.status == 1 and out.nit >= 1:  # too many evaluations; 2: no step is better, as far as rounding errors allow
             status = "stopped after " + str(record.steps) + " evaluations"
     except Joined:
-        status = "joined another start"
+        status = JOINED
     except OutOfTime:
-        status = deadline.status if isinstance(deadline, Clock) else "out of time"
+        status = deadline.status if isinstance(deadline, Clock) else OUT_OF_TIME
     assert record.best is not None
     value, x, gradient = record.best
     free = ~(((x <= lower) & (gradient > 0)) | ((x >= upper) & (gradient < 0)))
     slope = float(np.abs(gradient[free]).max(initial=0.0))
-    if status == "converged" and slope > STEEP:
-        status = f"stuck: no step is better, but the slope is {slope:.1g}"
+    if status == CONVERGED and slope > STEEP:
+        status = f"{STUCK}: no step is better, but the slope is {slope:.1g}"
     return Result(x, value, gradient, status, record.steps)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from covary._words import counted
-from covary.optimise.base import Clock, Function, OutOfTime, Recorder, Result
+from covary.optimise.base import OUT_OF_TIME, Clock, Function, OutOfTime, Recorder, Result
 
 LONGEST = 2.0  # the longest step along one coordinate, in nats
 
@@ -63,7 +63,7 @@ def quasi_newton(
             x, value, gradient = new_x, new_value, new_gradient
             H = _update(H, s, y)
     except OutOfTime:
-        status = deadline.status if isinstance(deadline, Clock) else "out of time"
+        status = deadline.status if isinstance(deadline, Clock) else OUT_OF_TIME
     assert record.best is not None
     value, x, gradient = record.best
     return Result(x, value, gradient, status, record.steps), H

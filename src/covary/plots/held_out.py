@@ -56,7 +56,11 @@ def left_out(model: Drawable) -> HeldOut:
     >>> found.mean.round(2), found.pit.round(2)
     (array([0.26, 0.  , 0.26]), array([0.42, 0.78, 0.42]))
     """
-    who = "plots.left_out"
+    return left_out_for("plots.left_out", model)
+
+
+def left_out_for(who: str, model: Drawable) -> HeldOut:
+    """Return leave-one-out predictions as :func:`left_out`; ``who`` begins errors."""
     source = Source.of(who, model)
     several = len(source.fit.target) > 1 if not source.posteriors and source.fit else source.model.likelihood.latents > 1
     if source.of_classes or several:

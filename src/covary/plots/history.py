@@ -12,6 +12,7 @@ from covary import fits
 from covary._checks import fail
 from covary._words import counted
 from covary.model import Model
+from covary.optimise.base import CONVERGED, JOINED, of_kind
 from covary.plots.style import COLOURS, GREEN, GREY, ORANGE, Given, bare, ink, legend, one, title
 from covary.posterior.components import term_names, terms
 from covary.selection.learn import Learned, Restart
@@ -97,11 +98,11 @@ def plot_restarts(learned: Learned | fits.Model, ax: Given = None) -> Axes:
     gap = np.clip(np.where(finite, top - values, FAR), 0.0, FAR)
     at = np.arange(len(found))
     for y, x, start in zip(at.tolist(), gap.tolist(), found, strict=True):
-        joined = start.status.startswith("joined")
+        joined = of_kind(start.status, JOINED)
         colour = GREEN if x < 0.1 or joined else ORANGE
         ax.plot([0, x], [y, y], color=GREY, lw=0.8, zorder=1)
         ax.plot(x, y, "D" if colour == ORANGE else "o", color=colour, ms=6, zorder=2)
-        said = counted(start.steps, "evaluation") if start.status == "converged" else f"{start.steps}, {start.status}"
+        said = counted(start.steps, "evaluation") if start.status == CONVERGED else f"{start.steps}, {start.status}"
         ax.text(1.02, y, said, transform=ax.get_yaxis_transform(), va="center", fontsize=8)
     ax.axvline(0.0, color=ink(), lw=0.9)
     ax.set_xscale("symlog", linthresh=1.0)

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from covary._checks import as_numbers, check_finite, check_positive, fail
 from covary._errors import Option
 from covary._words import counted
-from covary.plots.held_out import HALF, left_out
+from covary.plots.held_out import HALF, left_out_for
 from covary.plots.source import Drawable
 from covary.plots.style import BLUE, GREY, ORANGE, RASTER, Given, bare, dot_size, ink, legend, names_shown, one, thinned, title
 
@@ -57,7 +57,7 @@ def plot_predicted(
     """
     who, ends = "plots.plot_predicted", None
     if mean is None:
-        found = left_out(model)  # type: ignore[arg-type]
+        found = left_out_for(who, model)  # type: ignore[arg-type]
         y, mean, ends, how = found.y, found.mean, (found.low, found.high), ", leave-one-out"
     else:
         (y, mean, std), how = _arrays(who, model, mean, std), ""
@@ -164,7 +164,7 @@ def plot_residuals(
     """
     who = "plots.plot_residuals"
     if mean is None:
-        found = left_out(model)  # type: ignore[arg-type]
+        found = left_out_for(who, model)  # type: ignore[arg-type]
         middle = found.pit if found.pit.ndim == 1 else found.pit.mean(1)
         centre, z = found.mean, ndtri(np.clip(middle, 1e-15, 1 - 1e-15))
         exact = (found.y - found.mean) / found.std

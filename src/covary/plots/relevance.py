@@ -148,6 +148,7 @@ def plot_relevance(
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 
     if values is None:
+        Source.of("plots.plot_relevance", names)  # type: ignore[arg-type]  # raises an error in its own name
         names, values, errors = relevance(names, **options)  # type: ignore[arg-type]
     names = list(names)  # type: ignore[arg-type]
     values = np.asarray(values, np.float64)

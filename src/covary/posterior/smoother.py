@@ -39,7 +39,8 @@ def _linear(who: str, posterior: Posterior, kinds: tuple[type, ...] = (DenseBoun
         raise fail(who, f"got {type(posterior).__name__}", "give a posterior, as condition(model, data) returns")
     if not isinstance(posterior.model.likelihood, Gaussian) or not posterior.observed:
         name = type(posterior.model.likelihood).__name__
-        raise fail(who, f"the mean is not linear in y ({name}, {posterior.status})", "use Gaussian noise with Exact()")
+        do = "use Gaussian noise with " + Option("inference", "Exact()")
+        raise fail(who, f"the mean is not linear in y ({name}, {posterior.status})", do)
     if not isinstance(posterior.bound, kinds):
         what = "the posterior was computed with " + Option("gram", posterior.kind)
         raise fail(who, what, "condition with " + Option("gram", "Dense()"))

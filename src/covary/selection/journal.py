@@ -41,7 +41,7 @@ class Journal:
     """
 
     def __init__(self, path: str | PathLike[str], problem: str, size: int) -> None:
-        self._evaluations = Checkpoint(path, f"{problem} {size}", kind="search", who="Journal")
+        self._evaluations = Checkpoint(path, f"{problem} {size}", kind="search", who="learn")
 
     def kept(self, part: JournalKey, function: Function) -> Function:
         """Return the function with lookup of earlier evaluations in this part of the search."""

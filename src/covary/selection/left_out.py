@@ -153,7 +153,7 @@ def _gaussian(who: str, model: Model, data: Data) -> Model:
         raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
     if not isinstance(model.likelihood, Gaussian) or len(model.prior.kernels) != 1:
         what = type(model.likelihood).__name__
-        raise fail(who, f"the likelihood is {what}", "use Gaussian noise, or the log evidence of Laplace() or EP()")
+        raise fail(who, f"the likelihood is {what}", "use Gaussian noise, or learn by the log evidence")
     return model
 
 
@@ -385,7 +385,7 @@ class KFold(ClosedForm):
     def value_and_grad(self, model: Model, data: Data) -> tuple[float, Model]:
         """Return the objective and its gradient, as a model that holds the derivatives."""
         if not self._closed(as_model(model)):
-            what = "only Gaussian noise with Exact() and Dense() has a gradient of cross-validation"
+            what = "only Gaussian noise and exact algebra have a gradient of cross-validation"
             raise fail("KFold", what, "learn by the log evidence, and compare models by this value")
         return ClosedForm.value_and_grad(self, model, data)
 

@@ -27,7 +27,7 @@ from covary.kernels import tiles
 from covary.likelihoods.gaussian import Gaussian
 from covary.means.coordinates import orthogonalising
 from covary.model import Model
-from covary.optimise.base import Function
+from covary.optimise.base import UNBOUNDED, Function
 from covary.parameters import POSITIVE, Frame, Packing, parameters
 from covary.selection.priors import Priors
 from covary.selection.starts import target_scale, working
@@ -35,7 +35,7 @@ from covary.selection.traced import traced_log_evidence
 
 BOX = 12.0  # nats: maximum distance of a positive parameter from the scale of the data
 NOISE_FLOOR = 1e-6  # of var(y)
-LIMITLESS = "without limit: the objective keeps improving as the mean grows; give the mean a prior, or choose another"
+LIMITLESS = f"{UNBOUNDED}: the objective keeps improving as the mean grows; give the mean a prior, or choose another"
 
 
 def log_evidence(

@@ -31,7 +31,7 @@ class Priors:
     """
 
     def __init__(self, model: Model, by_pattern: Mapping[str, Density] | None, *, who: str = "priors") -> None:
-        self.by_path: dict[str, Density] = {}
+        self.by_path, self.who = dict[str, Density](), who
         paths = parameters(model)
         if not isinstance(by_pattern or {}, Mapping):
             raise fail(who, f"they are {shown(by_pattern)}", "give distributions by path, or None")
@@ -51,7 +51,7 @@ class Priors:
         densities = each(self.by_path[path], size)
         if len(densities) != size:
             what = f"{path} has {counted(size, 'entry', 'entries')} but {counted(len(densities), 'prior')}"
-            raise fail("priors", what, "give one, or one each")
+            raise fail(self.who, what, "give one, or one each")
         return densities
 
     def box(self, packing: Packing[Model]) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from covary.data import Data
 from covary.executors.fingerprint import fingerprint
 from covary.inference.base import Memory
 from covary.inference.condition import as_model, bind, check_room, check_weights
-from covary.optimise.base import Result
+from covary.optimise.base import CONVERGED, STUCK, Result, of_kind
 from covary.optimise.lbfgs import lbfgs
 from covary.selection.inducing import move_inducing
 from covary.selection.journal import Journal
@@ -70,7 +70,7 @@ def prepare(settings: Settings) -> Search:
     data, gram, key = settings.data, settings.gram, settings.key
     model = spread_equal(settings.model)
     settings = replace(settings, model=model)
-    priors = Priors(model, settings.priors)
+    priors = Priors(model, settings.priors, who="learn: priors")
     natural = spread_equal(starting_values(model, data))
     packing = natural_coordinates(model, data, settings.tie, priors)
     if packing.size == 0:
@@ -185,7 +185,7 @@ def look_again(state: Search) -> None:
     if not np.isfinite(state.best.value):
         what = "the objective is not finite at any start"
         if state.clock.over():
-            raise fail("learn", f"{what} that was tried before max_time ran out", "allow more time")
+            raise fail("learn", f"{what} that was tried before the time limit", "allow more time")
         raise fail("learn", what, "check the scales of X and y, or give other starting values")
 
 
@@ -274,7 +274,7 @@ def with_inducing(state: Search, best: Result) -> Result:
 def finish(state: Search, best: Result) -> Learned:
     """Return the result of the search."""
     problem, data = state.problem, state.settings.data
-    ended = best.status.startswith(("converged", "stuck"))
+    ended = of_kind(best.status, CONVERGED, STUCK)
     endless = ended and limitless(problem.packing, state.priors, data, best.x, state.box)
     return Learned(
         model=problem.packing.unpack(best.x),

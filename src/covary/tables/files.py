@@ -268,7 +268,7 @@ def _ragged(text: str, delimiter: str, width: int, name: str, error: Exception) 
                 names = f"line {header}, {shown(first)}, is read as its header"
                 do = f"begin with the column names (separated by {NAMES[delimiter]}), and remove the lines above them"
             return bad(f"{name!r} has {len(cells)} cells on line {line} but {names}", do, row=i)
-    if "EOF inside string" in str(error):
+    if text.count('"') % 2:
         return bad(f"{name!r} has an opening quotation mark without a closing one", "close it, or remove it")
     return bad(f"{name!r} cannot be split into columns ({' '.join(str(error).split())[:120]})", "check the file")
 

@@ -195,6 +195,7 @@ def check_entries(
         )
     elif np.isnan(value) and name == "X":
         do = do + ", or choose how with " + Option("missing", "'drop'", "'indicator'", "'impute'")
+        do = do + Remedy("of the constructor", " in the constructor, before fitting")
     elif np.isinf(value) and name == "X":
         do = "correct or drop such rows: infinity does not count as missing"
     elif np.isnan(value) and name == "y":

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from covary._errors import Option
+from covary._words import some
 from covary.tables.files import read_table
 from covary.tables.roles import Roles, check_gaps, check_sign, choose, input_frame, names_of, numbers
 from covary.tables.table import Frame, Table, bad, shown, wrong
@@ -109,10 +110,14 @@ class Observations:
         drop_missing
             Whether to leave out rows with a missing value in any column.
         """
-        table, others = read_table(source), {"noise": names.noise, "weight": names.weight, "size": names.size}
-        roles = choose(table, targets=names.targets, inputs=names.inputs, ignore=names.ignore, **others)
+        table, columns = read_table(source), {"noise": names.noise, "weight": names.weight, "size": names.size}
+        roles = choose(table, targets=names.targets, inputs=names.inputs, ignore=names.ignore, **columns)
         labels = label_columns(table, roles, asked)
-        categories = names_of(names.categories, table)
+        categories = names_of(names.categories, table, "categories")
+        others = [name for name in categories if name not in roles.inputs]
+        if others:
+            what = Option("categories") + f" names the column {shown(others[0])}, which is no input"
+            raise wrong("categories", what, f"the inputs are {some([shown(c) for c in roles.inputs], 8)}")
         rows = rows_of(table, roles, labels, drop_missing=drop_missing, missing=missing, categories=categories)
         return Observations(table, roles, rows, recognise(table, roles, rows.values, rows.kept, labels, asked), categories)
 

@@ -31,20 +31,22 @@ class Roles:
         return [*self.inputs, *self.targets, *(c for c in (self.noise, self.weight, self.size) if c is not None)]
 
 
-def names_of(values: Sequence[str], table: Table) -> list[str]:
+def names_of(values: Sequence[str], table: Table, argument: str) -> list[str]:
     """Split options into column names: ``a,b``, or an option given twice; a column whose name has a comma comes first."""
-    found: list[str] = []
-    for value in values:
-        parts = [value] if value in table.columns else [part.strip() for part in value.split(",")]
-        found += [known(part, table) for part in parts if part]
-    return list(dict.fromkeys(found))
+    return [known(name, table, argument) for name in dict.fromkeys(_parts(values, table))]
 
 
-def known(name: str, table: Table) -> str:
-    """Return the name if the table has such a column, and raise an error otherwise."""
+def _parts(values: Sequence[str], table: Table) -> list[str]:
+    each = [[value] if value in table.columns else [part.strip() for part in value.split(",")] for value in values]
+    return [part for parts in each for part in parts if part]
+
+
+def known(name: str, table: Table, argument: str | None = None) -> str:
+    """Return the name if the table has such a column, and raise an error otherwise, about the argument that names it."""
     if name in table.columns:
         return name
-    raise bad(f"{table.name!r} has no column {shown(name)}", _hint(name, table.columns))
+    what, do = f"{table.name!r} has no column {shown(name)}", _hint(name, table.columns)
+    raise bad(what, do) if argument is None else wrong(argument, what, do)
 
 
 def _hint(name: str, columns: list[str]) -> str:
@@ -71,29 +73,33 @@ def choose(
     if len(table.columns) == 1:
         what = f"{table.name!r} has a single column, {shown(table.columns[0])}"
         raise bad(what, "separate columns by commas, semicolons or tabs, and give at least one input besides the target")
-    chosen_targets = names_of(targets, table)
+    chosen_targets = names_of(targets, table, "target")
     if not chosen_targets:
         raise wrong("target", Option("target") + " is empty", "give the column to predict")
-    left_out = names_of(ignore, table)
-    others = [known(c, table) for c in (noise, weight, size) if c is not None]
-    taken = set(chosen_targets) | set(others)
-    if len(taken) < len(chosen_targets) + len(others):
-        first, *between, last = (Option(name) for name in ("target", "noise_column", "weight_column", "size_column"))
-        what = "the same column is given by two of " + first
-        for option in between:
-            what = what + ", " + option
-        raise wrong("target", what + " and " + last, "give each a different column")
-    if inputs:
-        chosen = names_of(inputs, table)
-        both = [c for c in chosen if c in taken or c in left_out]
-        if both:
-            what = f"the column {shown(both[0])} is given by " + Option("inputs") + " and by another option"
-            raise wrong("inputs", what, "remove it from one of them")
-    else:
-        chosen = [c for c in table.columns if c not in taken and c not in left_out]
+    if len(_parts(targets, table)) > len(chosen_targets):
+        raise wrong("target", Option("target") + " names a column twice", "give each target once")
+    taken = dict.fromkeys(chosen_targets, "target")
+    for argument, name in (("noise_column", noise), ("weight_column", weight), ("size_column", size)):
+        if name is not None:
+            _take(known(name, table, argument), argument, taken)
+    taken = dict.fromkeys(names_of(ignore, table, "ignore"), "ignore") | taken
+    chosen = names_of(inputs, table, "inputs")
+    for name in chosen:
+        _take(name, "inputs", taken)
+    if inputs and not chosen:
+        raise wrong("inputs", Option("inputs") + " is empty", "give the columns to learn from, or leave it out")
+    chosen = chosen or [c for c in table.columns if c not in taken]
     if not chosen:
-        raise bad(f"{table.name!r} has no input column left", "give a table with at least one, or ignore fewer columns")
+        do = "give a table with at least one" + (", or ignore fewer columns" if ignore else "")
+        raise bad(f"{table.name!r} has no input column left", do)
     return Roles(chosen, chosen_targets, noise, weight, size)
+
+
+def _take(name: str, argument: str, taken: dict[str, str]) -> None:
+    """Note which argument gives a column; raise an error if another one does."""
+    if taken.setdefault(name, argument) != argument:
+        what = f"the column {shown(name)} is given by " + Option(taken[name]) + " and by " + Option(argument)
+        raise wrong(argument, what, "remove it from one of them")
 
 
 # inputs of every kind ---------------------------------------------------------------------------------------------

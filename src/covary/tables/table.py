@@ -37,7 +37,7 @@ def wrong(argument: str, what: Text, do: Text) -> BadChoice:
 
 def passed_on(error: CovaryError) -> BadTable:
     """Convert the error of a reader into an error about a table."""
-    return BadTable("table", error.what, error.do, place=error.place) if error.what else BadTable(str(error))
+    return error.turned(BadTable)
 
 
 def in_file(
@@ -45,17 +45,19 @@ def in_file(
     table: Table,
     rows: np.ndarray | None = None,
     *,
+    inputs: Sequence[str] = (),
     target: str | None = None,
     remedies: Mapping[str, Text] | None = None,
 ) -> BadTable:
     """Reword an error about arrays that came from a table, so that it refers to the file and its lines.
 
-    ``rows`` gives the table row of each array row, ``target`` is the column that became ``y``, and ``remedies`` maps the
-    names of remedies to the advice to give here.
+    ``rows`` gives the table row of each array row, ``inputs`` are the columns that became ``X``, ``target`` is the one that
+    became ``y``, and ``remedies`` maps the names of remedies to the advice to give here.
     """
 
     entry = error.place is not None and phrase(error.what).parts[0] == Option("X")
-    known = {"X": f"an entry of {table.name!r}" if entry else repr(table.name)}
+    place = f"column {shown(inputs[0])}" if len(inputs) == 1 else "an entry"
+    known = {"X": f"{place} of {table.name!r}" if entry else repr(table.name)}
     if target is not None:
         known["y"] = f"column {shown(target)} of {table.name!r}"
 
@@ -69,7 +71,8 @@ def in_file(
         where = table.where(part.row if rows is None else int(rows[part.row]))
         return where if part.column is None else f"{where}, column {part.column!r}"
 
-    return BadTable("table", phrase(error.what).replaced(said), phrase(error.do).replaced(said), place=error.place)
+    what, do = phrase(error.what).replaced(said), phrase(error.do).replaced(said)
+    return BadTable(error.who, what, do, argument=error.argument, place=error.place)
 
 
 @dataclass(frozen=True)

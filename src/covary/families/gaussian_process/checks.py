@@ -11,7 +11,7 @@ from scipy.stats import chi2, gamma, halfcauchy, invgamma, norm
 
 from covary import distributions
 from covary._checks import CovaryError
-from covary._errors import Remedy, phrase
+from covary._errors import Option, Remedy, phrase
 from covary._module import Mark, without_marks
 from covary._precision import precision
 from covary._threads import blas_threads
@@ -284,6 +284,7 @@ def check_bounds(fit: Fit[Processes]) -> Check:
 def _peaks(fit: Fit[Processes]) -> Check:
     """Check whether starts of the search ended at separate peaks of about the same height."""
     name, title, starts, found = "peaks", "One explanation or several", 0, []
+    in_pieces = any(part.learned is not None and part.learned.in_pieces for part in fit.state.parts)
     for part in fit.state.parts:
         learned = part.learned
         if learned is None or learned.in_pieces:  # the starts of learning in batches are not comparable
@@ -294,7 +295,8 @@ def _peaks(fit: Fit[Processes]) -> Check:
         except CovaryError:
             continue
     if starts < 2:
-        return missing(name, title, "The search had a single start; set n_restarts to look for other explanations.")
+        why = "The search had a single start; set " + Option("n_restarts") + " to look for other explanations."
+        return missing(name, title, "The starts of learning in batches are not compared." if in_pieces else why)
     if not found:
         return Check(name, title, 0.0, 0.0, "none", OK, f"{starts} starts of the search found no equally good alternative.")
     head, below, path, mine, theirs = min(found, key=lambda f: f[1])

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from covary._checks import fail, shown
+from covary._errors import Option
 from covary._read import open_plain
 from covary.committee.expert import expert
 from covary.committee.experts import Dealt, group_of
@@ -45,7 +46,7 @@ def dealt_out(settled: Dealt, folder: str | None) -> tuple[Page, dict[str, np.nd
     where = every[0].where
     if isinstance(where, Spool) and folder is None:
         what = "the rows of its experts are in a temporary folder, which is removed with the model"
-        raise fail("save", what, "fit again with a permanent folder: Committee(folder='...')")
+        raise fail("save", what, "fit again with a permanent folder: " + Option("folder", "..."))
     arrays = {
         "expert_batches": np.array([len(batch.experts) for batch in every], np.int64),
         "expert_numbers": np.array([number for batch in every for number in batch.experts], np.int64),

@@ -208,7 +208,7 @@ def encode_kernel(kernel: AbstractKernel) -> str:
     try:
         again = parse(text, functions_of(kernel), most=MOST_TEXT, held=False)
     except CovaryError as error:
-        raise fail("save", f"the kernel cannot be read from its text ({error})"[:400], _KERNELS) from None
+        raise fail("save", f"the kernel {text[:60]} cannot be read from its text", _KERNELS) from error
     if again != kernel:
         raise fail("save", f"the kernel {text[:60]} is not reproduced by its text", _KERNELS)
     return text

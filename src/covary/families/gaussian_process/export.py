@@ -316,7 +316,7 @@ def _low_rank(parts: Parts, post: Posterior, tag: str, std: bool) -> str:
     assert isinstance(factor, LowRankFactor)
     rule = bound.gram.rule
     if rule in ("sor+", "nystrom"):
-        what = f"the model was fitted with LowRank(rule={rule!r})"
+        what = "the model was fitted with " + Option("rule", repr(rule))
         raise fail(WHO, what, "use " + Option("rule", "'fitc'", "'vfe'", "'dtc'", "'sor'"))
     parts.rows = min(parts.rows, max(1, ENTRIES // bound.rank))
     held = parts.keep(f"root{tag}", inverse_of(factor.L)) if std else "None"

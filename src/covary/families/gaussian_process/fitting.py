@@ -324,7 +324,13 @@ def _objective(context: Context, choice: Choice) -> Score | None:
         known = ", ".join(map(repr, OBJECTIVES))
         raise fail(who, Option("objective") + f" is {shown(given)}", f"choose one of {known}, or give an objective")
     found = OBJECTIVES[given] if isinstance(given, str) else given
-    if found is not None and not (isinstance(choice.inference, Exact) and isinstance(choice.gram, Dense)):
-        what = Option("objective") + f" is {given!r} and the method {choice.name!r}"
-        raise fail(who, what, "it requires Gaussian noise and " + Option("method", "'exact'"))
+    what, evidence = Option("objective") + f" is {shown(given)}, which requires ", Option("objective", "'evidence'")
+    if found is not None and not isinstance(choice.inference, Exact):
+        what = what + "Gaussian noise and exact inference, but " + Option("likelihood")
+        what = what + f" is {shown(context.settings.likelihood)} and the inference {type(choice.inference).__name__}"
+        do = "use " + evidence + ", or " + Option("likelihood", "'gaussian'") + " and " + Option("inference", "'exact'")
+        raise fail(who, what, do)
+    if found is not None and not isinstance(choice.gram, Dense):
+        what = what + f"the exact method, but the method is {choice.name!r}"
+        raise fail(who, what, "use " + Option("method", "'exact'") + ", or " + evidence)
     return found

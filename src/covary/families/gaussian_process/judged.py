@@ -16,6 +16,7 @@ from covary.data import Data, Inputs, as_inputs
 from covary.families.gaussian_process.processes import Processes
 from covary.fits import Advice, Fit, Judged, Training
 from covary.kernels import tiles
+from covary.optimise.base import OUT_OF_TIME, STUCK, UNBOUNDED, of_kind
 from covary.parameters import parameters
 from covary.plots.source import coded_columns
 from covary.posterior import AbstractPosterior, Combination, cavities, class_probabilities, outcomes, with_matrix
@@ -51,7 +52,7 @@ def judged(fit: Fit[Processes], x: np.ndarray | None = None, y: np.ndarray | Non
     if not gaussian and len(rows) > MOST:
         rows = np.sort(rng.choice(rows, MOST, replace=False))
     first = latents[0]
-    kind = "new rows" if new else "in-sample" if first.how.startswith("with every row") else "leave-one-out"
+    kind = "new rows" if new else "in-sample" if first.included else "leave-one-out"
     share = share_left(post, inputs.take(rows), first.variance[rows])
     empty = np.empty((len(rows), 0))
     there = np.asarray(inputs.x, np.float64)[rows]
@@ -110,7 +111,7 @@ def _ends(found: Outcomes) -> tuple[np.ndarray, np.ndarray]:
 
 def _take(found: Latent, rows: np.ndarray) -> Latent:
     noisy = None if found.noisy is None else found.noisy[rows]
-    return Latent(found.mean[rows], found.variance[rows], noisy, found.sound[rows], found.how)
+    return found._replace(mean=found.mean[rows], variance=found.variance[rows], noisy=noisy, sound=found.sound[rows])
 
 
 def _codes(posteriors: tuple[AbstractPosterior, ...], y: np.ndarray, new: bool) -> np.ndarray:
@@ -126,7 +127,7 @@ class Latent(NamedTuple):
     """Moments of the latent function f at m rows: means (m,), (m, p) or (m, L); variances (m,) or (m, L, L).
 
     ``noisy`` is the variance of observations under Gaussian noise, None otherwise; ``sound`` marks the rows with a result;
-    ``how`` describes the computation in one clause.
+    ``how`` describes the computation in one clause; ``included`` is whether no row was left out.
     """
 
     mean: np.ndarray
@@ -134,6 +135,7 @@ class Latent(NamedTuple):
     noisy: np.ndarray | None
     sound: np.ndarray
     how: str
+    included: bool = False
 
 
 HOW = {
@@ -150,7 +152,8 @@ def left_out(post: AbstractPosterior) -> Latent:
         return _of_committee(post)
     found = cavities(with_matrix("diagnose", post))
     noisy = None if found.noisy is None else np.asarray(found.noisy, np.float64)
-    return Latent(found.mean, np.asarray(found.variance, np.float64), noisy, found.sound, HOW[found.how])
+    variance = np.asarray(found.variance, np.float64)
+    return Latent(found.mean, variance, noisy, found.sound, HOW[found.how], found.how == "included")
 
 
 def _of_committee(post: Combination) -> Latent:
@@ -171,7 +174,7 @@ def _of_committee(post: Combination) -> Latent:
     sound = np.zeros(data.rows, bool)
     mean[rows], variance[rows], sound[rows] = found.mean, found.variance, True
     how = "with every row included in the training data, which matters little with many experts"
-    return Latent(mean, variance, variance + post.noise if post.observed else None, sound, how)
+    return Latent(mean, variance, variance + post.noise if post.observed else None, sound, how, included=True)
 
 
 def at_new(post: AbstractPosterior, X: np.ndarray) -> Latent:
@@ -280,11 +283,11 @@ def lengths(fit: Fit[Processes]) -> np.ndarray:
 def unfinished(fit: Fit[Processes]) -> str:
     """Return a note if learning did not finish; otherwise an empty string."""
     states = [part.learned.status for part in fit.state.parts if part.learned is not None]
-    if any(status == "out of time" for status in states):
+    if any(of_kind(status, OUT_OF_TIME) for status in states):
         return "Learning ran out of time: the fit may improve with more time."
-    if any(status.startswith("without limit") for status in states):
+    if any(of_kind(status, UNBOUNDED) for status in states):
         return "The mean is unbounded: the evidence keeps rising as it moves away. Give it a prior."
-    if any(status.startswith("stuck") for status in states):
+    if any(of_kind(status, STUCK) for status in states):
         return (
             "Learning stopped at a discontinuity of its objective: try another inference ('ep'), a stronger prior, or another "
             "likelihood."

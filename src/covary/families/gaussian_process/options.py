@@ -193,10 +193,12 @@ OPTIONS = Options(
         *("basis", "bounds", "class_kernels", "class_weight", "fixed", "gram", "jitter", "local_errors", "loss", "mean"),
         *("multi_class", "noise", "priors", "schedule", "select", "standardise"),
     ),
-    remedies={"regression": "use --likelihood gaussian", "in the kernel": "in --kernel"},
+    remedies={
+        "regression": "use --likelihood gaussian",
+        "in the kernel": "in --kernel",
+        "noise kernel": "noise is learned from the data; leave it out, or give the known one with --noise-column",
+    },
     sources={
-        "Journal": "--checkpoint",
-        "Ledger": "--checkpoint",
         "SVGP.train": "--checkpoint",
         "Committee": "--experts",
         "inference.Laplace": "--inference laplace",

@@ -56,8 +56,8 @@ def spread_of(
     """Return mean and standard deviation (covariance if ``joint``) of new observations (of the function if ``latent``)."""
     _check_size(process, size)
     if joint and not (process.model.is_gaussian or latent):
-        what = "return_cov is set but the noise is non-Gaussian"
-        raise fail("GPRegressor.predict", what, "use " + Option("latent", "True") + ", or return_std", argument="return_cov")
+        what = Option("return_cov") + " is set but the noise is non-Gaussian"
+        raise fail("GPRegressor.predict", what, "use " + Option("latent", "True") + ", or " + Option("return_std"))
     prediction = process.posterior.predict(x, covariance=joint, size=size)
     found = prediction.f if latent else prediction.y
     if not process.model.is_gaussian:

@@ -81,7 +81,7 @@ def _other(context: Context, rows: Rows, likelihood: AbstractLikelihood, inferen
     """Fit one output under a non-Gaussian likelihood, in its own units and with equal rows merged."""
     who, name, settings, y = context.who, type(likelihood).__name__, context.settings, rows.y
     if settings.local_errors is True:
-        raise fail(who, Option("local_errors") + f" is True with a {name} likelihood", "it requires Gaussian noise")
+        raise fail(who, Option("local_errors") + f" is True with a {name} likelihood", "use Gaussian noise, or leave it out")
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if rows.noise is not None:
         raise fail(who, Option("noise_variance") + f" is given with a {name} likelihood", "leave it out, or use Gaussian noise")
@@ -114,7 +114,7 @@ def _localised(settings: Settings, found: Fitted) -> Fitted:
         return found
     again = clock.took["condition"]  # conditioning the process of the errors takes about as long
     if clock.over(2 * again) and not always:
-        why = f"{found.method.why}; max_time left no time for local error bars"
+        why = f"{found.method.why}; the time limit left no time for local error bars"
         return replace(found, method=replace(found.method, why=why))
     left = None if clock.end is None else max(clock.left() - again, 0.0)
     assert isinstance(process.posterior, Posterior)

@@ -78,12 +78,11 @@ def _parameters(pictures: Pictures, fit: Fit[Processes], found: Findings) -> lis
 
 
 def _parameter(row: Row, functions: list[str], errors: bool) -> tuple[Cell, ...]:
-    """Return a row of the table, with rounding errors shown as 0, and the name of the function if there are several."""
+    """Return a row of the table, with the name of the function if there are several."""
     place = re.match(r"kernel\.(\d+)\.", row.name)
     name = Cell(row.name, code=True, remark=functions[int(place[1])] if functions and place else "")
-    note = re.sub(r"-?\d(?:\.\d+)?e-1\d\b", "0", row.note).replace("(-", "(−")
     error = [Cell(_plainly(row.error))] if errors else []
-    return (name, Cell(_plainly(row.value).replace("-", "−")), *error, Cell(note))
+    return (name, Cell(_plainly(row.value).replace("-", "−")), *error, Cell(row.note.replace("(-", "(−")))
 
 
 def _plainly(text: str) -> str:

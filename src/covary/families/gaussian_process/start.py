@@ -175,8 +175,8 @@ def seasons_of(who: str, given: str | Sequence[str] | None, columns: Columns) ->
     if not all(isinstance(s, str) and s in PERIODS for s in names):
         raise fail(who, Option("seasonality") + f" is {shown(given)}", f"choose from {', '.join(map(repr, PERIODS))}")
     if names and not columns.places(DATE):
-        what = Option("seasonality") + f" is {given!r} but no column of " + Option("X") + " contains dates"
-        raise fail(who, what, "give dates, or write a Periodic kernel")
+        what = Option("seasonality", repr(given)) + " is given but no column of " + Option("X") + " contains dates"
+        raise fail(who, what, "give dates, or write a Periodic kernel", argument="seasonality")
     return list(dict.fromkeys(names))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,10 +18,12 @@ from covary.families.gaussian_process.stored import apart
 from covary.fits import Fit, Json, Labels, Row, Sizes, Summary
 from covary.gram.dense import Dense
 from covary.inference.exact import Exact
-from covary.kernels.base import AbstractKernel, inner_kernels
+from covary.kernels.base import AbstractKernel, Power, Product, Scaled, Sum, inner_kernels
+from covary.kernels.combine import Columns
 from covary.likelihoods.binomial import Binomial
 from covary.likelihoods.gaussian import Gaussian
 from covary.models.local_scale import LocalScale
+from covary.optimise.base import STUCK, UNBOUNDED, of_kind
 from covary.parameters import POSITIVE, REAL, Parameter, parameters
 from covary.posterior import AbstractPosterior, Combination, Posterior
 from covary.posterior.diagnostics import conditioning, suspicious
@@ -121,9 +122,9 @@ def _notes(process: Process, classes: Labels | None) -> list[str]:
     if process.posterior.status not in ("exact", "converged"):
         out.append(f"the approximation did not converge ({process.posterior.status}): try another inference, or more sweeps")
     learned = process.learned
-    if learned is not None and learned.status.startswith("without limit"):
+    if learned is not None and of_kind(learned.status, UNBOUNDED):
         out.append("the mean is unbounded: the evidence keeps rising as it moves away; give it a prior, or use another mean")
-    if learned is not None and learned.status.startswith("stuck"):
+    if learned is not None and of_kind(learned.status, STUCK):
         out.append(
             "learning stopped at a discontinuity of its objective: try another inference, such as "
             + Option("inference", "'ep'")
@@ -174,13 +175,26 @@ def _short_kernels(kernel: AbstractKernel | tuple[AbstractKernel, ...]) -> str:
 
 def _short_kernel(kernel: AbstractKernel) -> str:
     """Return the kernel as text without its numbers, which are in the table."""
-    text = repr(kernel)
-    for _ in range(2):  # a number may be both bounded and fixed
-        text = re.sub(r"\b(fixed|bounded)\([^()]*\)", "0", text)
-    text = re.sub(r"\([^()]*\)", "()", text)
-    on = re.compile(r"Columns\(((?:[^()]|\(\))*), columns=\[([0-9, ]+)\]\)")
-    text = on.sub(lambda m: f"{f'({m[1]})' if ' ' in m[1] else m[1]}.on({m[2]})", text)
-    return re.sub(r"(?<!\*\* )(?<![A-Za-z0-9_])[0-9.e+-]+ \* ", "", text)
+    match kernel:
+        case Scaled():
+            return _short_kernel(kernel.kernel)
+        case Sum():
+            return " + ".join(map(_short_kernel, kernel.terms))
+        case Product():
+            return " * ".join(_inside(factor, Sum) for factor in kernel.factors)
+        case Power():
+            return f"{_inside(kernel.kernel, Sum, Product, Power)} ** {kernel.exponent}"
+        case Columns():
+            return f"{_inside(kernel.kernel, Sum, Product, Power)}.on({', '.join(map(str, kernel.columns))})"
+    inner = [value for f in dataclasses.fields(kernel) if isinstance(value := getattr(kernel, f.name), AbstractKernel)]
+    return f"{type(kernel).__name__}({', '.join(map(_short_kernel, inner))})"
+
+
+def _inside(kernel: AbstractKernel, *compound: type[AbstractKernel]) -> str:
+    """Return a kernel as in :func:`_short_kernel`, in parentheses if it is of one of these kinds."""
+    while isinstance(kernel, Scaled):
+        kernel = kernel.kernel
+    return f"({_short_kernel(kernel)})" if isinstance(kernel, compound) else _short_kernel(kernel)
 
 
 def _slow(learned: Learned) -> bool:
@@ -241,8 +255,9 @@ def _note(mark: Mark, prior: AbstractDistribution | None, edge: np.ndarray | Non
     if mark.fixed:
         parts.append("fixed")
     elif prior is not None:
-        inside = ", ".join(f"{getattr(prior, f.name):.3g}" for f in dataclasses.fields(prior))
-        parts.append(f"{type(prior).__name__}({inside})")
+        values = np.array([float(getattr(prior, f.name)) for f in dataclasses.fields(prior)])
+        values[np.abs(values) < 1e-10 * np.abs(values).max(initial=0.0)] = 0.0  # rounding errors
+        parts.append(f"{type(prior).__name__}({', '.join(f'{value:.3g}' for value in values)})")
     if edge is not None and not mark.fixed and np.atleast_1d(edge)[i]:
         parts.append("at its bound")
     return ", ".join(parts)

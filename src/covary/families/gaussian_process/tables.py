@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from covary._checks import CovaryError
-from covary._errors import Option, phrase
+from covary._errors import Option
 from covary._families import Json
 from covary._memory import free_memory
 from covary._words import counted, some
@@ -86,16 +86,21 @@ def seasons_of(own: Chosen) -> list[str]:
     return names
 
 
+@contextmanager
+def blaming_kernel(own: Chosen) -> Iterator[None]:
+    """Name the option in errors about the kernel, if it was given."""
+    try:
+        yield
+    except CovaryError as error:
+        raise (error.about("kernel") if own.kernel is not None and error.package == "kernels" else error) from None
+
+
 def check_kernel(request: Request, own: Chosen, inputs: Sequence[str]) -> None:
     """Raise an error for a kernel that cannot be parsed or does not fit the inputs."""
-    if own.kernel is None or request.missing == "indicator":
+    if own.kernel is None or request.missing == "indicator":  # which adds inputs
         return
-    try:
+    with blaming_kernel(own):
         GP(placed(parse(own.kernel), list(inputs), "kernels.parse")).check(Inputs(np.zeros((1, len(inputs)))))
-    except CovaryError as error:
-        name = error.who.removeprefix("kernels.")
-        source = "" if name == "parse" or name == error.who else f"{name}: "
-        raise wrong("kernel", Option("kernel") + ": " + source + phrase(error.what), error.do) from None
 
 
 def settings_of(request: Request, own: Chosen, likelihood: str) -> Settings:
@@ -123,7 +128,7 @@ def committee_of(own: Chosen, rows: int, inputs: Sequence[str], folder: str | No
         name = own.partition.removeprefix("column:")
         if name not in inputs:
             what = Option("partition") + f" names the column {shown(name)}, which is no input"
-            raise bad(what, f"the inputs are {some([shown(c) for c in inputs], 8)}", column=name)
+            raise wrong("partition", what, f"the inputs are {some([shown(c) for c in inputs], 8)}")
     given: dict[str, Any] = {
         "rule": own.rule,
         "partition": own.partition if folder is None or own.partition is not None else ON_DISK,
@@ -144,6 +149,9 @@ def noted(own: Chosen, settings: Settings, likelihood: str) -> dict[str, Json]:
 # rows in memory -------------------------------------------------------------------------------------------------------
 def in_memory(request: Request, own: Chosen, committee: bool) -> Task[Processes]:
     """Return the fit to a table that is read completely."""
+    if request.workers is not None and own.method != "committee" and all(getattr(own, name) is None for name in EXPERTS):
+        what = Option(request.workers) + " is for committees of experts, or a Parquet table"
+        raise wrong(request.workers, what, "leave it out, or use " + Option("method", "'committee'"))
     given = observations(request, asked_of(own))
     roles, found = given.roles, given.found
     check_kernel(request, own, roles.inputs)
@@ -160,7 +168,8 @@ def in_memory(request: Request, own: Chosen, committee: bool) -> Task[Processes]
 
     def run(executor: Executor) -> Outcome[Processes]:
         rows = given.rows.values[roles.inputs]
-        fit = learn(replace(settings, executor=executor), rows, y, roles.targets, noise=noise, weight=weight, size=size)
+        with blaming_kernel(own):
+            fit = learn(replace(settings, executor=executor), rows, y, roles.targets, noise=noise, weight=weight, size=size)
         return outcome(given, fit)
 
     options = noted(own, settings, found.likelihood)
@@ -289,7 +298,8 @@ def on_disk(request: Request, own: Chosen, source: Parquet) -> Task[Processes]:
         assert reader is not None
         seed = seed_of(who, settings.random_state)
         X, y = reader.sample([name for name in table.names if name != target], seed, settings.missing)
-        fit = learn(replace(settings, executor=executor), X, y, [target], reader=reader)
+        with blaming_kernel(own):
+            fit = learn(replace(settings, executor=executor), X, y, [target], reader=reader)
         dealt = dealt_of(fit)
         open_ = int(dealt.left_out.get(target, 0))
         return Outcome(fit, dealt.rows, source.rows - dealt.rows - open_, open_)

@@ -172,7 +172,7 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
     # the gram interface -----------------------------------------------------------------------------------------
     def factor(self, sites: AbstractSites, *, fixed_jitter: float | None = None) -> VecchiaFactor:
         if not isinstance(sites, Noise):
-            what = f"sites of kind {type(sites).__name__} are not supported"
+            what = f"likelihoods other than Gaussian (sites of kind {type(sites).__name__}) are not supported"
             raise fail("gram.Vecchia", what, "use " + Option("gram", "LowRank(...)") + " or " + DENSE)
         noise, bare = np.asarray(sites.variance, self.X.x.dtype), self._bare
         jitter = self._jitter(self.settled.sets.shape[1] + 1)

@@ -26,6 +26,7 @@ import numpy as np
 from scipy import special
 
 from covary._checks import check_positive, fail
+from covary._errors import Option
 from covary._module import without_marks
 from covary._precision import cast
 from covary._types import Array, Parts
@@ -65,7 +66,8 @@ class Rows:
             likelihood.check(data.y, who)
             check_positive("likelihoods.Gaussian", "variance", likelihood.variance, zero=likelihood.mark_of("variance").fixed)
             if float(likelihood.variance) == 0 and (data.noise_variance is None or not data.noise_variance.all()):
-                raise fail(who, "the noise is zero at some rows", "give a positive noise variance, or use Dense()")
+                do = "give a positive noise variance, or use " + Option("gram", "Dense()")
+                raise fail(who, "the noise is zero at some rows", do)
         else:
             observations(who, likelihood, data)
         parts = (data.y, data.weight, data.noise_variance, data.scatter)

@@ -28,6 +28,7 @@ from covary.inference.svgp.variational import Run, Seen
 from covary.inference.svgp.whitened import Whitened, WhitenedBound
 from covary.likelihoods.gaussian import Gaussian
 from covary.model import Model
+from covary.optimise.base import INTERRUPTED, OUT_OF_TIME
 from covary.parameters import Packing
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class HasPriors(Protocol):
 class Trained:
     """The result of training: the vector, the model, the inducing inputs, q, the bound plus log priors, and a record.
 
-    ``history`` holds (step, bound) as reported to ``note``; ``status`` is ``finished``, ``reached max_time`` or
+    ``history`` holds (step, bound) as reported to ``note``; ``status`` is ``finished``, ``out of time`` or
     ``interrupted`` (q is then not re-optimised, and the value is an average over the last steps).
     """
 
@@ -100,9 +101,9 @@ class Training:
         self.how, self.packing, self.priors, self.key, self.moving = how, packing, priors, int(key), learn_inducing
         model, n = packing.model, data.rows
         gram, data = gram.prepare(model, data, key=key)
-        bound = gram.bind(model.prior.kernels, data.X.take(slice(0, 1)), model.prior.basis)
-        Run.of(model, data.take(slice(0, 1)), bound)  # the checks
         self.X, self.rows = data.X.with_x(np.asarray(data.X.x, np.float64)), Rows.of("inference.SVGP", model.likelihood, data)
+        bound = gram.bind(model.prior.kernels, data.X.take(slice(0, 1)), model.prior.basis)
+        Run.of(model, data.take(slice(0, 1)), bound)  # the other checks
         self.Z, self.jitter = bound.Z.with_x(np.asarray(bound.Z.x, np.float64)), bound.gram.jitter
         spread = self.Z.x.std(0)
         self.unit = 2.0 ** np.round(np.log2(np.where(spread > 0, spread, 1.0)))  # powers of two, to avoid rounding
@@ -244,7 +245,7 @@ class Training:
             while state.step < self.total:
                 passed = 0.0 if max_time is None else (time.monotonic() - began) / self.given(max_time)
                 if passed >= 1:
-                    status = "reached max_time"
+                    status = OUT_OF_TIME
                     break
                 decay = 0.5 * (1 + np.cos(np.pi * max(state.step / self.total, passed)))
                 state = self.step(state, decay)
@@ -261,7 +262,7 @@ class Training:
         except KeyboardInterrupt:
             if state is None:
                 raise
-            status, q = "interrupted", state.q
+            status, q = INTERRUPTED, state.q
             if store is not None:
                 _save(store, state)
             value = state.total / state.weight - q.kl if state.weight else -np.inf

@@ -33,6 +33,7 @@ from covary.inference.svgp.stochastic import HasPriors, Trained, Training
 from covary.inference.svgp.variational import Run, Seen
 from covary.inference.svgp.whitened import Whitened, WhitenedFactor, sites_seen
 from covary.model import Model
+from covary.optimise.base import NOT_CONVERGED, of_kind
 from covary.parameters import Packing
 
 SEARCHING = 1e-4  # tolerance within a search over hyperparameters
@@ -111,7 +112,7 @@ class SVGP(AbstractInference):
             start = None
         q, seen, status, steps = run.settle(start, self.tolerance if memory is None else SEARCHING, self.max_passes)
         if memory is not None:
-            if status.startswith("not converged") and seen.moved > ROUGHLY:  # a rejected step
+            if of_kind(status, NOT_CONVERGED) and seen.moved > ROUGHLY:  # a rejected step
                 raise NotPositiveDefinite("inference.SVGP", status)
             memory.q, memory.spread = q, float(np.std(seen.mean, axis=0).max())
         return self._solved(run, q, seen, status, steps)

@@ -25,6 +25,7 @@ from covary.inference.svgp.whitened import Pull, Whitened, WhitenedBound, times,
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.softmax import Softmax
 from covary.model import Model, shaped
+from covary.optimise.base import CONVERGED, NOT_CONVERGED, STUCK
 
 CHUNK = 2048  # number of rows per chunk in a pass over all rows
 NEAR, MIXED = 1.0, 8  # maximum length of steps to be mixed, in standard deviations of the rows, and their number
@@ -144,7 +145,7 @@ class Run:
             if new is None:
                 share, halved = share / 2, True
                 if share < 1e-10:
-                    return seen.q, seen, "converged" if seen.moved < 1e-3 else "stuck: no step raises the bound", steps
+                    return seen.q, seen, CONVERGED if seen.moved < 1e-3 else f"{STUCK}: no step raises the bound", steps
                 continue
             sd = np.sqrt(np.maximum(new.own + new.rest, 1e-300))
             change = np.abs((new.own + new.rest) / np.maximum(seen.own + seen.rest, 1e-300) - 1)
@@ -152,9 +153,9 @@ class Run:
             flat = flat + 1 if new.value - seen.value < FLAT * (1 + self.X.rows + new.q.kl) else 0
             seen = new
             if seen.moved < tolerance or flat == 3:
-                return seen.q, seen, "converged", steps
+                return seen.q, seen, CONVERGED, steps
             share, halved = (share if halved else min(1.0, 2 * share)), False
-        return seen.q, seen, f"not converged: rows still move by {seen.moved:.0e} standard deviations", steps
+        return seen.q, seen, f"{NOT_CONVERGED}: rows still move by {seen.moved:.0e} standard deviations", steps
 
     def attempt(self, seen: Seen, q: Whitened) -> Seen | None:
         """Return a pass over the rows at another q, or None if the bound is lower there."""

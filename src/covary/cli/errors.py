@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import typer
 
-from covary._errors import CovaryError
+from covary._errors import CovaryError, Text
 
 OK, INTERNAL, USAGE, DATA, MODEL, NUMERICAL, MEMORY, INTERRUPTED, ENDED = 0, 1, 2, 3, 4, 5, 6, 130, 143
 
@@ -33,7 +33,7 @@ CODES = {
 
 
 class Failure(CovaryError):
-    """Error of the command: a message and an exit code."""
+    """Error with a known exit code; the code of any other error follows from its cause."""
 
     code = INTERNAL
 
@@ -48,6 +48,11 @@ class BadModel(Failure):
     """Error in a model file."""
 
     code = MODEL
+
+
+def usage(argument: str, what: Text, do: Text) -> BadUsage:
+    """Return the error about an option, by the name of its argument; "" for options together."""
+    return BadUsage("covary", what, do, argument=argument)
 
 
 class Ended(SystemExit):
@@ -78,7 +83,7 @@ class Run:
 
 
 @contextmanager
-def door(debug: bool) -> Iterator[Run]:
+def reported(debug: bool) -> Iterator[Run]:
     """Silence warnings in a block, and turn every error into a message and an exit code."""
     run = Run()
     for stream in (sys.stdout, sys.stderr):  # for characters that the terminal cannot show
@@ -130,13 +135,6 @@ def verdict(error: BaseException) -> tuple[int, str]:
         return NUMERICAL, f"the linear algebra failed ({text}); check for duplicate rows and columns of very different scale."
     reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return INTERNAL, f"something went wrong inside covary ({reason[:300]}); run again with --debug and report the output."
-
-
-def failed(error: CovaryError, kind: type[Failure], before: str = "") -> Failure:
-    """Return an error of the library as one with the exit code of ``kind``."""
-    from covary.cli.rendering import message
-
-    return kind(before + message(error))
 
 
 def _end(code: int, text: str, debug: bool) -> NoReturn:
