@@ -33,7 +33,7 @@ def fail_at(number: int, where: int, pause: float = 0.0) -> int:
     if number == where:
         from covary._checks import CovaryError
 
-        raise CovaryError(f"piece {number} is refused")
+        raise CovaryError("pieces", f"piece {number} is refused")
     return number
 
 

@@ -95,7 +95,7 @@ def test_a_worker_killed_in_the_middle_changes_no_bit(size: int, cluster: Cluste
 
 
 def test_an_error_comes_back_as_it_is_and_the_next_call_works(executor: Dask) -> None:
-    with pytest.raises(CovaryError, match=r"^piece 4 is refused$"):
+    with pytest.raises(CovaryError, match=r"^pieces: piece 4 is refused\.$"):
         executor.map(pieces.fail_at, MANY, 4, 0.02)
     for error, kind in (("timeout", TimeoutError), ("os", OSError), ("key", KeyError)):
         with pytest.raises(kind, match="mine"):
@@ -199,7 +199,7 @@ def test_two_clients_at_once_do_not_disturb_each_other(cluster: Cluster, expecte
     other = Serial().map(pieces.evaluate, list(map(pieces.load, MANY)), 2 * THETA)
     assert all(same(result, expected) for result in found["one"])
     assert all(same(result, other) for result in found["two"])
-    assert found["error"] == "piece 7 is refused"
+    assert found["error"] == "pieces: piece 7 is refused."
 
 
 # what cannot work ---------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def load(item: int) -> np.ndarray:
 def total(rows: np.ndarray, factor: float, shift: float = 0.0) -> float:
     DONE.append(len(rows))
     if len(rows) == 13:
-        raise CovaryError("thirteen rows")
+        raise CovaryError("total", "there are thirteen rows")
     return factor * float(rows.sum()) + shift
 
 
@@ -74,7 +74,7 @@ def test_work_ends_when_whoever_is_told_has_enough() -> None:
 def test_an_error_is_raised_as_it_is_and_what_was_finished_is_kept(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "kept", "p")
     rows = [np.ones(n) for n in (2, 13, 3)]
-    with pytest.raises(CovaryError, match=r"^thirteen rows$"):
+    with pytest.raises(CovaryError, match=r"^total: there are thirteen rows\.$"):
         Serial().map(total, rows, 1.0, keep=ledger, keys=["a", "b", "c"])
     assert ledger.get("a") == 2.0
     assert ledger.get("c") is None
@@ -252,7 +252,7 @@ def test_a_checkpoint_of_another_kind_is_refused_and_left_alone(kind: str, tmp_p
             Ledger(tmp_path, "p 2")
     before = path.read_bytes()
     path.write_bytes(b"precious")
-    with pytest.raises(CovaryError, match="belongs to another problem"):
+    with pytest.raises(CovaryError, match="is not a checkpoint; give the name of a new file"):
         Ledger(tmp_path, "p")
     assert (path.read_bytes(), before[:1]) == (b"precious", b"{")
 

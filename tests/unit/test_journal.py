@@ -126,7 +126,7 @@ def test_a_journal_of_another_search_is_refused(first: Any, then: Any, tmp_path:
 def test_a_file_that_is_no_journal_is_refused_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("precious")
-    with pytest.raises(CovaryError, match="belongs to another problem"):
+    with pytest.raises(CovaryError, match="is not a checkpoint; give the name of a new file"):
         learn(MODEL, DATA, checkpoint=path)
     assert path.read_text() == "precious"
 

@@ -347,7 +347,7 @@ def test_bad_input_is_named() -> None:
         log_evidence(model, data, inference=SVGP(), gram=Dense())
     with pytest.raises(ValueError, match="give labels 0 and 1, or -1 and 1"):
         log_evidence(Model(GP(Matern52()), likelihood=Bernoulli()), data, inference=SVGP(), gram=LowRank(Z))
-    with pytest.raises(ValueError, match="y has shape"):
+    with pytest.raises(ValueError, match="y has 2 columns; give one observation per row"):
         log_evidence(model, Data(X, np.stack([Y, Y], 1)), inference=SVGP(), gram=LowRank(Z))
     with pytest.raises(ValueError, match="the noise is zero at some rows; give a positive noise variance"):
         log_evidence(Model(GP(Matern52()), likelihood=Gaussian(fixed(0.0))), data, inference=SVGP(), gram=LowRank(Z))
