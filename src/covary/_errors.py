@@ -221,7 +221,7 @@ class CovaryError(ValueError):
         return self.who.partition(".")[0]
 
     @property
-    def name(self) -> str:
+    def subject(self) -> str:
         """What follows the package in ``who``: ``Matern52`` of ``kernels.Matern52``."""
         return self.who.partition(".")[2]
 

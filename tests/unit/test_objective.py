@@ -34,8 +34,14 @@ def test_a_named_objective_is_what_is_maximised(name: str, objective: Any) -> No
     ("arguments", "says"),
     [
         ({"objective": "aic"}, "objective is 'aic'; choose one of 'evidence', 'loo', 'gcv', 'kfold'"),
-        ({"objective": "loo", "method": "low_rank"}, "requires the exact method, but the method is 'low_rank'; use method='exact'"),
-        ({"objective": "loo", "likelihood": "student_t"}, "requires Gaussian noise and exact inference, but likelihood is 'student_t'"),
+        (
+            {"objective": "loo", "method": "low_rank"},
+            "requires the exact method, but the method is 'low_rank'; use method='exact'",
+        ),
+        (
+            {"objective": "loo", "likelihood": "student_t"},
+            "requires Gaussian noise and exact inference, but likelihood is 'student_t'",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: dict[str, Any], says: str) -> None:

@@ -182,7 +182,7 @@ def message(error: CovaryError) -> str:
         return text
     parts = (*phrase(error.what).parts, *phrase(error.do).parts)
     named = any(isinstance(part, Option) and part.name == error.argument in names().options for part in parts)
-    kernel = error.name if error.package == "kernels" and error.name != "parse" else None
+    kernel = error.subject if error.package == "kernels" and error.subject != "parse" else None
     return ": ".join(part for part in (None if named else option_at_fault(error), kernel, text) if part)
 
 

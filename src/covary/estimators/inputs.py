@@ -95,8 +95,8 @@ def _asked(estimator: Fitting, X: np.ndarray | Frame, **options: object) -> np.n
             names, count = getattr(estimator, "feature_names_in_", None), getattr(estimator, "n_features_in_", None)
             if names is not None and is_frame(X) and list(X.columns) != list(names):  # scikit-learn lists those that differ
                 what, do = str(error), "Give the columns of fit in their order, which feature_names_in_ lists"
-            elif X.ndim == 2 and X.shape[1] != count:
-                what = Option("X") + f" has {X.shape[1]} features, but {who} is expecting {count} features as input"
+            elif np.ndim(X) == 2 and np.shape(X)[1] != count:
+                what = Option("X") + f" has {np.shape(X)[1]} features, but {who} is expecting {count} features as input"
                 do = "give the columns of fit in their order"
         raise fail(who, what, do, argument="X") from None
 
