@@ -59,6 +59,21 @@ def test_links_between_files_work() -> None:
     assert not dead, "\n".join(dead)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["kernel", "likelihood", "inference"])
+def test_code_of_the_guides_passes_the_type_check(page: str, tmp_path: Path) -> None:
+    """The modules that a reader of the guides adds to the package."""
+    text = (DOCS / "contributing" / f"{page}.md").read_text("utf-8")
+    code = re.findall(r"^`src/covary/\S+\.py`:\n\n```python\n(.*?)^```", text, flags=re.M | re.S)
+    assert code
+    (tmp_path / "added.py").write_text("\n".join(code), "utf-8")
+    settings = {"extraPaths": [str(ROOT / "src")], "pythonVersion": "3.11", "typeCheckingMode": "standard"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     """Names imported from other modules, such as ``positive``, are excluded."""
     reference = "".join(p.read_text() for p in DOCS.glob("reference/*.md"))
