@@ -15,16 +15,15 @@ from types import ModuleType
 from urllib.parse import unquote
 
 import pytest
-from latex2mathml.converter import convert
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "covary"
 WRITTEN = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def runner() -> ModuleType:
-    """Import the script that runs the examples."""
-    spec = importlib.util.spec_from_file_location("run_examples", DOCS / "run_examples.py")
+def runner(script: str = "run_examples.py") -> ModuleType:
+    """Import a script of the documentation, by default the one that runs the examples."""
+    spec = importlib.util.spec_from_file_location(Path(script).stem, DOCS / script)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -102,9 +101,22 @@ def formulas() -> list[tuple[str, str]]:
 
 def test_every_formula_can_be_converted() -> None:
     """The converter copies unknown LaTeX commands to its output."""
+    mathml = runner("_extensions/mathml.py").mathml
     found = formulas()
     assert len(found) > 200
-    assert [(file, formula) for file, formula in found if "\\" in convert(formula)] == []
+    assert [(file, formula) for file, formula in found if "\\" in mathml(formula, "inline")] == []
+
+
+def test_names_of_functions_stand_apart() -> None:
+    mathml = runner("_extensions/mathml.py").mathml
+    for formula, spaces in (
+        (r"\log p(y)", 1),
+        (r"n \log^2 2", 2),
+        (r"\log|K|", 1),
+        (r"a = \exp(-x)", 0),
+        (r"\frac{\log a}{b}", 1),
+    ):
+        assert mathml(formula, "inline").count("<mspace") == spaces, formula
 
 
 # the site ---------------------------------------------------------------------------------------------------------
