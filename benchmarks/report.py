@@ -78,15 +78,15 @@ class Report:
         return "\n".join(parts) + "".join(table.markdown() for table in self.tables)
 
 
-def grid(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a Markdown table; all columns except the first are right-aligned."""
+def grid(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
+    """Return the lines of a Markdown table; all columns except the first ``left`` ones are right-aligned."""
     widths = [max(3, *(len(str(cell)) for cell in column)) for column in zip(columns, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:
-        first, *rest = (str(cell) for cell in cells)
-        return "| " + " | ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(rest, widths[1:], strict=True))]) + " |"
+        padded = [str(c).ljust(w) if k < left else str(c).rjust(w) for k, (c, w) in enumerate(zip(cells, widths, strict=True))]
+        return "| " + " | ".join(padded) + " |"
 
-    rule = "| " + " | ".join(["-" * widths[0], *("-" * (w - 1) + ":" for w in widths[1:])]) + " |"
+    rule = "| " + " | ".join("-" * w if k < left else "-" * (w - 1) + ":" for k, w in enumerate(widths)) + " |"
     return [line(columns), rule, *(line(row) for row in rows)]
 
 
@@ -147,7 +147,8 @@ def summary(results: dict[str, dict]) -> str:
     rows = []
     for name, result in sorted(results.items()):
         for bar in result["bars"]:
-            rows.append((f"[{name}]({name}.md)", *Bar(**bar).cells, f"{result['others']:.1f}", result["date"]))
+            date = result["date"].replace("-", "\u2011")  # a hyphen at which a narrow column does not break the line
+            rows.append((f"[{name}]({name}.md)", *Bar(**bar).cells, f"{result['others']:.1f}", date))
     lines = [
         "# Benchmarks",
         "",
@@ -155,7 +156,7 @@ def summary(results: dict[str, dict]) -> str:
         "which covary is slower are included. Times are the best of several alternating repeats. *Background load* is the",
         "mean number of cores that other processes used during the run; figures measured under load are less reliable.",
         "",
-        *grid(("page", "criterion", "measured", "target", "met", "background load", "date"), rows),
+        *grid(("page", "criterion", "measured", "target", "met", "background load", "date"), rows, left=2),
         "",
         "Pages: " + ", ".join(f"[{result['title']}]({name}.md)" for name, result in sorted(results.items())) + ".",
         "",
@@ -167,6 +168,13 @@ def summary(results: dict[str, dict]) -> str:
         "To run the benchmarks again, use `make bench` (creates a separate environment with the other libraries, about 25",
         "minutes on two cores). `python -m benchmarks.run --only fit --out docs/benchmarks` runs one script, and",
         "`make bench-smoke` all of them at n = 200 without the other libraries, in less than a minute.",
+        "",
+        "```{toctree}",
+        ":hidden:",
+        ":glob:",
+        "",
+        "[a-z]*",
+        "```",
         "",
     ]
     return "\n".join(lines)

@@ -310,7 +310,9 @@ def run(smoke: bool = False, commit: str = "HEAD", only: str = "") -> Report:
         "processes and take turns. A case has the name of the benchmark page on the same subject."
     )
     heads = ("case", "before, ms", "now, ms", "now / before")
-    return Report("Two versions", text, [Table("Milliseconds and ratios", heads, rows)], () if smoke else bars)
+    return Report(
+        "Comparison with the previous version", text, [Table("Milliseconds and ratios", heads, rows)], () if smoke else bars
+    )
 
 
 def main() -> None:

@@ -286,7 +286,7 @@ def smoothness(value: float) -> str:
 def page() -> str:
     """Return the text of the page."""
     lines = [
-        "# Kernels",
+        "# Gallery of kernels",
         "",
         "Kernels are prior covariances of the function. The left panel of every picture shows k(x, x') against x for",
         "the marked x'; the right panel shows samples. Kernels have unit variance; multiply a kernel by a",

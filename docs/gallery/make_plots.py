@@ -231,7 +231,7 @@ def entries() -> list[Entry]:
 def page() -> str:
     """Return the text of the page."""
     lines = [
-        "# Plots",
+        "# Gallery of plots",
         "",
         "The functions take a fitted estimator or a posterior: `plots.plot_...(model, ax=None)` draws on the given axes, or on",
         "new ones, and returns them; none of them fits a model. Colours are distinguishable by colour-blind readers. Inside",

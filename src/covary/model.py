@@ -24,7 +24,7 @@ class GP(Module):
     Parameters
     ----------
     kernel
-        The covariance function, or its text. A tuple of kernels gives one to each latent function of a multi-class
+        The covariance function, or its text. A tuple or list of kernels gives one to each latent function of a multi-class
         likelihood.
     mean
         The mean function; zero by default.
@@ -45,6 +45,8 @@ class GP(Module):
     def __post_init__(self) -> None:
         if isinstance(self.kernel, str):
             object.__setattr__(self, "kernel", parse(self.kernel))
+        elif isinstance(self.kernel, list):
+            object.__setattr__(self, "kernel", tuple(self.kernel))
         Module.__post_init__(self)
 
     @property

@@ -1,6 +1,7 @@
 """A pytest plugin that records which functions of covary each test calls: ``python -m pytest -p contracts.executed``.
 
-Only the test itself counts, not its imports and fixtures. JAX's caches and those of public functions are cleared before every
+Only the test itself counts, not its imports and fixtures, nor what it calls inside ``pytest.raises``: a test that a model is
+refused does not test the model. JAX's caches and those of public functions are cleared before every
 test: a function that was compiled or called earlier would run without its Python code.
 """
 
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
 import jax
 import pytest
@@ -21,11 +23,12 @@ import pytest
 SOURCE = str(Path(__file__).resolve().parents[2] / "src" / "covary")
 RAN: dict[str, set[CodeType]] = {}
 SKIPPED: set[str] = set()
+refused: list[pytest.RaisesExc[Any]] = []  # the open blocks of pytest.raises
 running: list[set[CodeType]] = []  # what the current test has called; one list for all threads, since pools outlive tests
 
 
 def note(frame: FrameType, event: str, arg: object) -> None:
-    if event == "call" and running:
+    if event == "call" and running and not refused:
         running[-1].add(frame.f_code)
 
 
@@ -39,8 +42,19 @@ def forget() -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Record threads too, from their start."""
+    """Record threads too, from their start, and pause inside ``pytest.raises``."""
     threading.setprofile(note)
+    enter, leave = pytest.RaisesExc.__enter__, pytest.RaisesExc.__exit__
+
+    def pause(block: pytest.RaisesExc[Any]) -> Any:
+        refused.append(block)
+        return enter(block)
+
+    def resume(block: pytest.RaisesExc[Any], *error: Any) -> Any:
+        refused.remove(block)
+        return leave(block, *error)
+
+    pytest.RaisesExc.__enter__, pytest.RaisesExc.__exit__ = pause, resume  # type: ignore[method-assign]
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -54,6 +68,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     finally:
         sys.setprofile(None)
         running.clear()
+        refused.clear()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

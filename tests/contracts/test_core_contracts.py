@@ -51,6 +51,13 @@ def normal_log_density(y: np.ndarray, C: np.ndarray) -> float:
 # Gaussian, exact ------------------------------------------------------------------------------------------------
 
 
+def test_a_list_of_kernels_is_a_tuple_of_kernels() -> None:
+    data, kernels = Data(X, CLASSES), [KERNEL, Matern52(), Matern32()]
+    listed, tupled = (Model(GP(many), likelihood=Softmax(3)) for many in (kernels, tuple(kernels)))
+    assert repr(listed) == repr(tupled)
+    assert log_evidence(listed, data, inference=Laplace()) == log_evidence(tupled, data, inference=Laplace())
+
+
 def test_exact_evidence_predictions_and_slopes() -> None:
     model = Model(GP(KERNEL, mean=Constant(0.3)), likelihood=Gaussian(0.05))
     data = Data(X, Y)

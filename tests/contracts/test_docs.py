@@ -15,16 +15,15 @@ from types import ModuleType
 from urllib.parse import unquote
 
 import pytest
-from latex2mathml.converter import convert
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "covary"
 WRITTEN = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 
-def runner() -> ModuleType:
-    """Import the script that runs the examples."""
-    spec = importlib.util.spec_from_file_location("run_examples", DOCS / "run_examples.py")
+def runner(script: str = "run_examples.py") -> ModuleType:
+    """Import a script of the documentation, by default the one that runs the examples."""
+    spec = importlib.util.spec_from_file_location(Path(script).stem, DOCS / script)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -59,6 +58,21 @@ def test_links_between_files_work() -> None:
     assert not dead, "\n".join(dead)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["kernel", "likelihood", "inference"])
+def test_code_of_the_guides_passes_the_type_check(page: str, tmp_path: Path) -> None:
+    """The modules that a reader of the guides adds to the package."""
+    text = (DOCS / "contributing" / f"{page}.md").read_text("utf-8")
+    code = re.findall(r"^`src/covary/\S+\.py`:\n\n```python\n(.*?)^```", text, flags=re.M | re.S)
+    assert code
+    (tmp_path / "added.py").write_text("\n".join(code), "utf-8")
+    settings = {"extraPaths": [str(ROOT / "src")], "pythonVersion": "3.11", "typeCheckingMode": "standard"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     """Names imported from other modules, such as ``positive``, are excluded."""
     reference = "".join(p.read_text() for p in DOCS.glob("reference/*.md"))
@@ -87,9 +101,22 @@ def formulas() -> list[tuple[str, str]]:
 
 def test_every_formula_can_be_converted() -> None:
     """The converter copies unknown LaTeX commands to its output."""
+    mathml = runner("_extensions/mathml.py").mathml
     found = formulas()
     assert len(found) > 200
-    assert [(file, formula) for file, formula in found if "\\" in convert(formula)] == []
+    assert [(file, formula) for file, formula in found if "\\" in mathml(formula, "inline")] == []
+
+
+def test_names_of_functions_stand_apart() -> None:
+    mathml = runner("_extensions/mathml.py").mathml
+    for formula, spaces in (
+        (r"\log p(y)", 1),
+        (r"n \log^2 2", 2),
+        (r"\log|K|", 1),
+        (r"a = \exp(-x)", 0),
+        (r"\frac{\log a}{b}", 1),
+    ):
+        assert mathml(formula, "inline").count("<mspace") == spaces, formula
 
 
 # the site ---------------------------------------------------------------------------------------------------------

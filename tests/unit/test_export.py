@@ -116,7 +116,33 @@ def test_a_stationary_kernel_of_one_expression_needs_no_formula() -> None:
     np.testing.assert_allclose(own(X, Z), kernel.cross(X, Z), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [TwoLines(), Elsewhere()])
+class OfSquaredExponential(ks.SquaredExponential):
+    def profile(self, s: Any) -> Any:
+        return 1 / (1 + s)
+
+
+class OfRationalQuadratic(ks.RationalQuadratic):
+    def profile(self, s: Any) -> Any:
+        return 1 / (1 + s / self.alpha)
+
+
+class OfMatern12(ks.Matern12):  # whose matrix does not come from its profile
+    def profile(self, s: Any) -> Any:
+        return 1 / (1 + s)
+
+
+@pytest.mark.parametrize("kernel", [OfSquaredExponential(0.5), OfRationalQuadratic(0.5, alpha=1.3)])
+def test_a_subclass_is_exported_by_its_own_formula(kernel: Any) -> None:
+    X, Z = np.random.default_rng(0).normal(size=(2, 5, 2))
+    own = eval(f"lambda x, z: {source(kernel, 'x', 'z', 2)}", dict(vars(formulas)))
+    s = np.square((X[:, None] - Z) / 0.5).sum(-1)
+    expected = 1 / (1 + s / getattr(kernel, "alpha", 1.0))
+    np.testing.assert_allclose(own(X, Z), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.cross(X, Z), expected, rtol=1e-12)
+    assert not kernel.host  # the NumPy implementation of the parent has the parent's formula
+
+
+@pytest.mark.parametrize("kernel", [TwoLines(), Elsewhere(), OfMatern12()])
 def test_other_kernels_of_the_user_are_refused(kernel: Any) -> None:
     with pytest.raises(CovaryError, match=r"cannot be written with NumPy alone.*save the model"):
         source(kernel, "x", "z", 2)

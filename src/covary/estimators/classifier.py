@@ -215,7 +215,7 @@ class GPClassifier(ClassifierMixin, GPEstimator):
             New inputs (m, d).
         average
             ``"exact"``: averaged over the latent function (R&W, eq. 3.25); ``"map"``: at its mean, which is overconfident;
-            ``"mackay"`` and ``"erf5"``: two historical approximations of the average for the logit link.
+            ``"mackay"`` and ``"erf5"``: two historical approximations of the average, for the logit link only.
         """
         check_is_fitted(self)
         if not isinstance(average, str) or average not in METHODS:

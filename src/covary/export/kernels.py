@@ -1,7 +1,7 @@
 """Kernels as NumPy source: calls of :mod:`covary.export.formulas` that return the same numbers.
 
-There is one function per kernel class. A stationary kernel without one is exported if its ``profile`` is a single expression in
-``jax.numpy``; all other kernels raise an error.
+There is one function per kernel class, which is not used for its subclasses. A stationary kernel without one is exported if its
+``profile`` is a single expression in ``jax.numpy``; all other kernels raise an error.
 """
 
 from __future__ import annotations
@@ -41,9 +41,18 @@ def call(name: str, *arguments: str | float | list[int] | None) -> str:
     return f"{name}({', '.join(str(a) for a in arguments)})"
 
 
-@singledispatch
 def source(kernel: AbstractKernel, x: str = "x", z: str = "z", columns: int = 1) -> str:
     """Return the expression for k(x, z), given two names (or expressions) for stacks of points and their number of columns."""
+    if type(kernel) in formula.registry:  # exactly: a subclass may have another formula
+        return formula.registry[type(kernel)](kernel, x, z, columns)
+    if isinstance(kernel, AbstractStationary):
+        return call("profiled", x, z, profile(kernel), text(kernel.lengthscale))
+    raise without_formula(kernel)
+
+
+@singledispatch
+def formula(kernel: AbstractKernel, x: str, z: str, columns: int) -> str:
+    """Return the expression for k(x, z) of one class of kernels."""
     raise without_formula(kernel)
 
 
@@ -59,27 +68,27 @@ def inner(kernel: AbstractKernel, columns: int) -> str:
 
 
 # sums, products, columns ----------------------------------------------------------------------------------------------
-@source.register
+@formula.register
 def _(k: ks.Sum, x: str, z: str, d: int) -> str:
     return "(" + " + ".join(source(t, x, z, d) for t in k.terms) + ")"
 
 
-@source.register
+@formula.register
 def _(k: ks.Product, x: str, z: str, d: int) -> str:
     return " * ".join(source(t, x, z, d) for t in k.factors)
 
 
-@source.register
+@formula.register
 def _(k: ks.Scaled, x: str, z: str, d: int) -> str:
     return f"{text(k.variance)} * {source(k.kernel, x, z, d)}"
 
 
-@source.register
+@formula.register
 def _(k: ks.Power, x: str, z: str, d: int) -> str:
     return f"({source(k.kernel, x, z, d)}) ** {int(k.exponent)}"
 
 
-@source.register
+@formula.register
 def _(k: ks.Columns, x: str, z: str, d: int) -> str:
     some = list(k.columns)
     return source(k.kernel, f"{x}[..., {some}]", f"{z}[..., {some}]", len(some))
@@ -112,13 +121,13 @@ PLAIN: dict[type[AbstractKernel], tuple[str, ...]] = {  # the formula, and the f
 
 
 def plain(k: AbstractKernel, x: str, z: str, d: int) -> str:
-    """Return the expression for a kernel of the table, or of a class derived from one of them."""
-    name, *fields = next(PLAIN[kind] for kind in type(k).__mro__ if kind in PLAIN)
+    """Return the expression for a kernel of the table."""
+    name, *fields = PLAIN[type(k)]
     return call(name, x, z, *(text(getattr(k, field)) for field in fields))
 
 
 for kind in PLAIN:
-    source.register(kind, plain)
+    formula.register(kind, plain)
 
 
 class InNumPy(ast.NodeTransformer):
@@ -157,17 +166,12 @@ def profile(kernel: AbstractStationary) -> str:
     raise without_formula(kernel)
 
 
-@source.register
-def _(k: AbstractStationary, x: str, z: str, d: int) -> str:
-    return call("profiled", x, z, profile(k), text(k.lengthscale))
-
-
-@source.register
+@formula.register
 def _(k: ks.MaternHalfInteger, x: str, z: str, d: int) -> str:
     return call("matern_half_integer", x, z, text(_polynomial(int(k.order))), text(k.lengthscale))
 
 
-@source.register
+@formula.register
 def _(k: ks.Matern, x: str, z: str, d: int) -> str:
     near, nodes = matern_numbers(float(k.nu))
     return call("matern", x, z, text(k.nu), near, text(nodes), text(k.lengthscale))
@@ -192,71 +196,71 @@ def matern_numbers(nu: float) -> tuple[str, np.ndarray]:
     return "None", np.stack([weights / weights.sum(), np.exp(-v)], axis=1)
 
 
-@source.register
+@formula.register
 def _(k: ks.PiecewisePolynomial, x: str, z: str, d: int) -> str:
     power, coefficients = k._shape(d)
     return call("piecewise_polynomial", x, z, power, text(coefficients), text(k.lengthscale))
 
 
-@source.register
+@formula.register
 def _(k: ks.Bessel, x: str, z: str, d: int) -> str:
     end, series, hankel = _bessel_pieces(k.order)
     return call("bessel", x, z, k.order, end, text(series), text(hankel), text(k.lengthscale))
 
 
 # waves ------------------------------------------------------------------------------------------------------------------
-@source.register
+@formula.register
 def _(k: ks.SpectralMixture, x: str, z: str, d: int) -> str:
     means, scales = (np.reshape(np.asarray(v), (-1, d)) for v in (k.means, k.scales))
     return call("spectral_mixture", x, z, text(k.weights), text(means), text(scales))
 
 
-@source.register
+@formula.register
 def _(k: ks.Spectral, x: str, z: str, d: int) -> str:
     with precision(np.float64):
         frequencies, power = (np.asarray(v) for v in k.power())
     return call("spectral", x, z, text(frequencies), text(power))
 
 
-@source.register
+@formula.register
 def _(k: ks.Periodised, x: str, z: str, d: int) -> str:
     return call("periodised", x, z, inner(k.kernel, d), text(k.period), k.terms)
 
 
 # products, networks, processes, categories, the sphere --------------------------------------------------------------------
-@source.register
+@formula.register
 def _(k: ks.Polynomial, x: str, z: str, d: int) -> str:
     return call("polynomial", x, z, int(k.degree), text(k.bias), text(k.lengthscale))
 
 
-@source.register
+@formula.register
 def _(k: ks.TanhNetwork, x: str, z: str, d: int) -> str:
     scales, weights = slopes(k.terms)
     return call("tanh_network", x, z, text(k.lengthscale), text(k.bias), text(scales), text(weights))
 
 
-@source.register
+@formula.register
 def _(k: ks.ArcCosine, x: str, z: str, d: int) -> str:
     return call("arc_cosine", x, z, k.order, text(k.lengthscale), text(k.bias))
 
 
-@source.register
+@formula.register
 def _(k: ks.Exchangeable, x: str, z: str, d: int) -> str:
     return call("exchangeable", x, z, text(k.correlation), k.levels)
 
 
-@source.register
+@formula.register
 def _(k: ks.GreatCircle, x: str, z: str, d: int) -> str:
     return call("great_circle", x, z, text(k.lengthscale), repr(k.family))
 
 
-@source.register
+@formula.register
 def _(k: ks.OnSphere, x: str, z: str, d: int) -> str:
     return call("on", inner(k.kernel, 3), call("on_sphere", x), call("on_sphere", z))
 
 
 # kernels made of kernels ----------------------------------------------------------------------------------------------
-@source.register
+@formula.register
 def _(k: ks.FactorMetric, x: str, z: str, d: int) -> str:
     loadings = np.asarray(k.loadings)
     long = np.all(np.asarray(k.lengthscale) == np.inf)  # repr(inf) is not valid source; an infinite length-scale removes x
@@ -264,18 +268,18 @@ def _(k: ks.FactorMetric, x: str, z: str, d: int) -> str:
     return call("on", inner(k.kernel, d + loadings.shape[1]), *both)
 
 
-@source.register
+@formula.register
 def _(k: ks.Additive, x: str, z: str, d: int) -> str:
     parts = [source(k._column(j), f"{x}[..., [{j}]]", f"{z}[..., [{j}]]", 1) for j in range(d)]
     return call("additive", f"[{', '.join(parts)}]", list(k.orders), text(k.weight))
 
 
-@source.register
+@formula.register
 def _(k: ks.Normalised, x: str, z: str, d: int) -> str:
     return call("normalised", x, z, inner(k.kernel, d))
 
 
-@source.register
+@formula.register
 def _(k: ks.Invariant, x: str, z: str, d: int) -> str:
     if k.form != "orbit":
         raise fail(WHO, f"the kernel Invariant has form={k.form!r}", "use form='orbit', or " + SAVE)
@@ -290,28 +294,28 @@ def field(value: Module | Callable[..., ArrayLike] | None, x: str) -> str:
     return call("gaussian_field", x, text(value.centres), text(value.width), text(value.beta))
 
 
-@source.register
+@formula.register
 def _(k: ks.VaryingLengthscale, x: str, z: str, d: int) -> str:
     return call("varying_lengthscale", x, z, field(k.field, x), field(k.field, z), text(k.lengthscale))
 
 
-@source.register
+@formula.register
 def _(k: ks.PaciorekSchervish, x: str, z: str, d: int) -> str:
     return call("paciorek_schervish", x, z, inner(k.kernel, 1), field(k.field, x), field(k.field, z))
 
 
-@source.register
+@formula.register
 def _(k: ks.VaryingAmplitude, x: str, z: str, d: int) -> str:
     return call("varying_amplitude", source(k.kernel, x, z, d), field(k.field, x), field(k.field, z))
 
 
-@source.register
+@formula.register
 def _(k: ks.ChangePoint, x: str, z: str, d: int) -> str:
     sides = [source(side, x, z, d) for side in (k.before, k.after)]
     return call("change_point", x, z, *sides, text(k.at), text(k.width), k.column)
 
 
-@source.register
+@formula.register
 def _(k: ks.Warped, x: str, z: str, d: int) -> str:
     both = [call("warp", v, text(k.centres), text(k.width), text(k.beta)) for v in (x, z)]
     return call("on", inner(k.kernel, d), *both)

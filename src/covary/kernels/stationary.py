@@ -54,7 +54,9 @@ class AbstractStationary(AbstractKernel):
 
     @property
     def host(self) -> bool:
-        return type(self).host_profile is not AbstractStationary.host_profile
+        """Whether ``host_profile`` is implemented, by the class that defines the formula or by a subclass of it."""
+        kind = next(kind for kind in type(self).__mro__ if {"host_profile", "profile", "block"} & vars(kind).keys())
+        return "host_profile" in vars(kind) and kind is not AbstractStationary
 
     def _host_parts(self, X: Inputs, Z: Inputs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         A, B = host.centred(np.asarray(X.x), np.asarray(Z.x))

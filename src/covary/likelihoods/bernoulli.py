@@ -13,7 +13,7 @@ from covary._checks import fail
 from covary._errors import Option
 from covary._module import static
 from covary._types import Array, ArrayLike
-from covary.likelihoods.averages import FARTHEST, METHODS, average_logistic, tilted_logistic
+from covary.likelihoods.averages import FARTHEST, average_logistic, tilted_logistic
 from covary.likelihoods.base import AbstractLikelihood, Moments, Slopes, Tilted
 
 
@@ -101,14 +101,14 @@ class Bernoulli(AbstractLikelihood):
     def probability(self, mean: np.ndarray, variance: np.ndarray, average: str = "exact") -> np.ndarray:
         """Return the probability of the class +1, averaged over f (R&W, eqs. 3.25, 3.63, 3.82) or at its mean (``"map"``).
 
-        For the probit every option except ``"map"`` uses the closed form; for the logit see
+        For the probit ``"exact"`` is a closed form, and its approximations are refused; for the logit see
         ``covary.likelihoods.averages.average_logistic``.
         """
         if self.link == "logit":
             return average_logistic(mean, variance, average)
-        if average not in METHODS:
-            what = f"average is {average!r}"
-            raise fail("likelihoods.Bernoulli", what, f"choose one of {', '.join(METHODS)}", argument="average")
+        if average not in ("exact", "map"):
+            what = f"average is {average!r} with the probit link"
+            raise fail("likelihoods.Bernoulli", what, "choose 'exact' or 'map'", argument="average")
         return special.ndtr(mean if average == "map" else mean / np.sqrt(1 + variance))
 
     def predictive(self, mean: np.ndarray, variance: np.ndarray, size: ArrayLike | None = None) -> Moments:
