@@ -89,9 +89,8 @@ class Assessed:
         """
         check_is_fitted(self)
         if y is not None and X is None:
-            raise fail(
-                f"{type(self).__name__}.diagnose", Option("y") + " is given without X", "give the inputs of these observations"
-            )
+            what = Option("y") + " is given without X"
+            raise fail(f"{type(self).__name__}.diagnose", what, "give the inputs of these observations")
         return diagnose(self.fit_, *self._held_out(X, y))
 
     def report(
@@ -138,9 +137,8 @@ class Assessed:
         """Write the report; ``say`` renders findings and advice."""
         check_is_fitted(self)
         if y is not None and X is None:
-            raise fail(
-                f"{type(self).__name__}.report", Option("y") + " is given without X", "give the inputs of these observations"
-            )
+            what = Option("y") + " is given without X"
+            raise fail(f"{type(self).__name__}.report", what, "give the inputs of these observations")
         x, seen = self._held_out(X, y)
         return write_report(self.fit_, path, x=x, y=seen, title=title, say=say)
 

@@ -289,9 +289,8 @@ class GPEstimator(Assessed, AbstractEstimator[Processes], BaseEstimator):
         if inside:
             kernel = parse(self.kernel) if isinstance(self.kernel, str) else self.kernel
             if not isinstance(kernel, AbstractKernel):
-                raise fail(
-                    f"{self._who}.set_params", Option("kernel") + f" is {self.kernel!r}", "set a kernel before its parameters"
-                )
+                what = Option("kernel") + f" is {self.kernel!r}"
+                raise fail(f"{self._who}.set_params", what, "set a kernel before its parameters")
             self.kernel = set_values(kernel, inside, who=f"{self._who}.set_params: kernel")
         if "fit_" in vars(self):  # so that a file of this fit contains the current arguments
             self.fit_ = replace(self.fit_, origin=replace(self.fit_.origin, arguments=self.get_params(deep=False)))

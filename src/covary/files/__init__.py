@@ -125,11 +125,8 @@ def read_fit(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[.
     """
     given = dict(functions or {})
     if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
-        raise fail(
-            "load",
-            Option("functions") + " is not a dict of functions by name",
-            "give " + Option("functions", "{'name': function}"),
-        )
+        what = Option("functions") + " is not a dict of functions by name"
+        raise fail("load", what, "give " + Option("functions", "{'name': function}"))
     if not isinstance(path, str | os.PathLike):
         raise BadFile("load", f"the path is of type {type(path).__name__}", "give the name of a file")
     kind, page, arrays = read(path)

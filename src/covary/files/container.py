@@ -68,9 +68,8 @@ def write(path: str | os.PathLike[str], kind: str, page: Mapping[str, Json], arr
     if _nesting(text) > MOST_DEPTH:
         raise fail("save", f"the description of the model is nested more than {MOST_DEPTH} deep", "store it as arrays")
     if len(text) > MOST_PAGE or text.count(b"[") + text.count(b"{") > MOST_PARTS:
-        raise fail(
-            "save", f"the description of the model takes {len(text)} bytes", f"use fewer columns (under {MOST_PAGE} bytes)"
-        )
+        what = f"the description of the model takes {len(text)} bytes"
+        raise fail("save", what, f"use fewer columns (under {MOST_PAGE} bytes)")
     with whole_file(path, "save", stream=True) as handle, zipfile.ZipFile(handle, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr(_member(PAGE), text)
         for name, array in arrays.items():

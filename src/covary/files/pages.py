@@ -182,9 +182,8 @@ def labels_out(classes: np.ndarray) -> dict[str, Any]:
     """Return class labels and their type for JSON."""
     labels = [plain(c) for c in classes]
     if _room(labels) > MOST_LABELS:
-        raise fail(
-            "save", f"the longest label of a class has {max(map(len, map(str, labels)))} characters", "shorten the labels"
-        )
+        what = f"the longest label of a class has {max(map(len, map(str, labels)))} characters"
+        raise fail("save", what, "shorten the labels")
     own = classes.dtype.kind != "O" and classes.nbytes <= FEW  # the text type may be wider than any label
     kept = classes if own else np.array(labels)
     if kept.tolist() != labels:
@@ -222,22 +221,16 @@ def function_name(function: Any) -> str:
     name = getattr(function, "__name__", None)
     if not isinstance(name, str) or not name.isidentifier() or not name.isascii():
         what = "a lambda" if name == "<lambda>" else f"a {type(function).__name__} without a name"
-        raise fail(
-            "save",
-            f"the model uses {what} as a function",
-            "write it with def: load(path, " + Option("functions", "...") + ") then finds it by name",
-        )
+        what = f"the model uses {what} as a function"
+        raise fail("save", what, "write it with def: load(path, " + Option("functions", "...") + ") then finds it by name")
     return name
 
 
 def function_given(name: Any, functions: Functions) -> Callable[..., Any]:
     """Return the user's function with a given name."""
     if name not in functions:
-        raise fail(
-            "load",
-            f"the function {str(name)[:60]!r} is not known here",
-            "pass " + Option("functions", f"{{{str(name)[:60]!r}: f}}"),
-        )
+        what = f"the function {str(name)[:60]!r} is not known here"
+        raise fail("load", what, "pass " + Option("functions", f"{{{str(name)[:60]!r}: f}}"))
     return functions[name]
 
 

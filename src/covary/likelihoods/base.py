@@ -167,16 +167,19 @@ class AbstractLikelihood(Module):
         f, terms = self.nodes(y, mean, variance, power)
         share = np.exp(terms - special.logsumexp(terms, axis=1, keepdims=True))
         share = share * (bar if power is None else bar * power)[:, None]
-        if type(self).log_probs is not AbstractLikelihood.log_probs:
-            share = np.where(np.isfinite(terms), share, 0.0)
+        return self.pull_nodes(y, f, np.where(np.isfinite(terms), share, 0.0))
+
+    def pull_nodes(self, y: np.ndarray, f: np.ndarray, share: np.ndarray) -> Self:
+        """Return the gradient over the parameters of Σ share · log p(y | f) over nodes f (n, q), or (n, q, L)."""
+        if self.latents == 1 and type(self).log_probs is not AbstractLikelihood.log_probs:
 
             def value(other: AbstractLikelihood) -> float:
                 with np.errstate(all="ignore"):
                     return float(np.where(share != 0, share * other.log_probs(y, f), 0.0).sum())
 
             return slope_over_parameters(without_marks(self), value)
-        rows = np.repeat(np.arange(len(y)), f.shape[1])
-        return pull_rows(_log_prob, cast(without_marks(self), f.dtype), (f.ravel(), y[rows]), share.ravel())
+        flat, rows = f.reshape(share.size, *f.shape[2:]), np.repeat(np.arange(len(y)), share.shape[1])
+        return pull_rows(_log_prob, cast(without_marks(self), flat.dtype), (flat, y[rows]), share.ravel())
 
     def nodes(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: np.ndarray | float | None = None

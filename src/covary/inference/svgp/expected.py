@@ -27,15 +27,11 @@ from scipy import special
 
 from covary._checks import check_positive, fail
 from covary._errors import Option
-from covary._module import without_marks
-from covary._precision import cast
-from covary._types import Array, Parts
+from covary._types import Parts
 from covary.data import Data
 from covary.inference.base import observations
-from covary.kernels.tiles import pull_rows
 from covary.likelihoods import quadrature
 from covary.likelihoods.base import AVERAGE, AbstractLikelihood
-from covary.likelihoods.differences import slope_over_parameters
 from covary.likelihoods.gaussian import Gaussian
 from covary.likelihoods.heteroscedastic import HeteroscedasticGaussian
 from covary.likelihoods.softmax import Softmax
@@ -123,12 +119,12 @@ def expected_pull(
         return likelihood.replace(variance=float((0.5 * w * (miss * precise - 1)).sum()) / v)
     if likelihood.latents > 1:
         f, weight, _ = _points(mean, variance)
-        return _pull_nodes(likelihood, rows.y, f, w[:, None] * weight)
+        return likelihood.pull_nodes(rows.y, f, w[:, None] * weight)
     step, parts = max(1, CHUNK // _count(likelihood)), []
     for i in range(0, len(w), step):
         part = slice(i, i + step)
         f, weight = _nodes(likelihood, rows.y[part], mean[part, 0], variance[part, 0])
-        parts.append(_pull_nodes(likelihood, rows.y[part], f, w[part, None] * weight))
+        parts.append(likelihood.pull_nodes(rows.y[part], f, w[part, None] * weight))
     return jax.tree_util.tree_map(lambda *leaves: sum(np.asarray(leaf) for leaf in leaves), *parts)
 
 
@@ -186,24 +182,6 @@ def _one(likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, varian
         value, first = g.sum(1), (g * away).sum(1) / v
         second = ((g * away * away).sum(1) / v - value) / (2 * v)
     return Expected(base + value, first[:, None], second[:, None])
-
-
-def _log_prob(likelihood: AbstractLikelihood, f: Array, y: Array) -> Array:
-    return jax.vmap(lambda value, target: likelihood.log_prob(target, value))(f, y)
-
-
-def _pull_nodes(likelihood: AbstractLikelihood, y: np.ndarray, f: np.ndarray, share: np.ndarray) -> AbstractLikelihood:
-    """Compute the gradient over the parameters of Σ share · log p(y | f) over nodes f (n, q), or (n, q, L)."""
-    bare = without_marks(likelihood)
-    if likelihood.latents == 1 and type(likelihood).log_probs is not AbstractLikelihood.log_probs:
-
-        def value(other: AbstractLikelihood) -> float:
-            with np.errstate(all="ignore"):
-                return float(np.where(share != 0, share * other.log_probs(y, f), 0.0).sum())
-
-        return slope_over_parameters(bare, value)
-    flat, rows = f.reshape(share.size, *f.shape[2:]), np.repeat(np.arange(len(y)), share.shape[1])
-    return pull_rows(_log_prob, cast(bare, flat.dtype), (flat, y[rows]), share.ravel())
 
 
 # several latent functions -------------------------------------------------------------------------------------------------
