@@ -134,7 +134,7 @@ class Phrase(str):
     def __getnewargs__(self) -> tuple[tuple[Part, ...]]:  # type: ignore[override]
         return (self.parts,)
 
-    def __add__(self, other: Text) -> Phrase:  # type: ignore[override]
+    def __add__(self, other: Text) -> Phrase:
         return Phrase((*self.parts, *phrase(other).parts))
 
     def __radd__(self, other: Part) -> Phrase:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
 import numpy as np
@@ -67,25 +67,32 @@ class Marked:
 class Module:
     """Base class of records of numbers and structure: kernels, means, likelihoods, inference methods."""
 
+    if TYPE_CHECKING:  # set below, for every class and instance
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field]]
+        _dynamic_names: ClassVar[tuple[str, ...]]
+
+        @property
+        def _marks(self) -> tuple[tuple[str, Mark], ...]: ...
+
     def __init_subclass__(cls, **kwargs: bool) -> None:
         super().__init_subclass__(**kwargs)
         _check_author(cls)
         dataclasses.dataclass(frozen=True, repr=False, eq=False)(cls)
-        cls.__setattr__ = _unchanging  # type: ignore[method-assign]
+        cls.__setattr__ = _unchanging
         explained(cls, cls._named())
-        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        fields = dataclasses.fields(cls)
         dynamic = tuple(f.name for f in fields if not f.metadata.get(STATIC))
         fixed_structure = tuple(f.name for f in fields if f.metadata.get(STATIC))
-        cls._dynamic_names = dynamic  # type: ignore[attr-defined]
+        cls._dynamic_names = dynamic
 
         def flatten_with_keys(m: Module) -> tuple[tuple[tuple[Hashable, Any], ...], Structure]:
             keyed = tuple((jax.tree_util.GetAttrKey(name), getattr(m, name)) for name in dynamic)
-            return keyed, (tuple(getattr(m, name) for name in fixed_structure), m._marks)  # type: ignore[attr-defined]
+            return keyed, (tuple(getattr(m, name) for name in fixed_structure), m._marks)
 
         def flatten(m: Module) -> tuple[tuple[Any, ...], Structure]:
             return tuple(getattr(m, name) for name in dynamic), (
                 tuple(getattr(m, name) for name in fixed_structure),
-                m._marks,  # type: ignore[attr-defined]
+                m._marks,
             )
 
         def unflatten(aux: Structure, children: Iterable) -> Module:
@@ -107,7 +114,7 @@ class Module:
 
     def __post_init__(self) -> None:
         marks: dict[str, Mark] = {}
-        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+        for f in dataclasses.fields(self):
             object.__setattr__(self, f.name, self._taken(f, getattr(self, f.name), marks))
         self._remember(marks)
 
@@ -144,9 +151,9 @@ class Module:
 
     def replace(self: M, **changes: Any) -> M:
         """Return a copy with some fields replaced. Marks are kept unless the new value has one."""
-        marks = dict(self._marks)  # type: ignore[attr-defined]
+        marks = dict(self._marks)
         copy = object.__new__(type(self))
-        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+        for f in dataclasses.fields(self):
             value = self._taken(f, changes[f.name], marks) if f.name in changes else getattr(self, f.name)
             object.__setattr__(copy, f.name, value)
         copy._remember(marks)
@@ -154,7 +161,7 @@ class Module:
 
     def with_mark(self: M, name: str, mark: Mark | None) -> M:
         """Return a copy in which the field ``name`` has this mark; None removes it."""
-        marks = dict(self._marks)  # type: ignore[attr-defined]
+        marks = dict(self._marks)
         marks.pop(name, None)
         if mark is not None and mark != Mark():
             marks[name] = mark
@@ -164,7 +171,7 @@ class Module:
 
     def mark_of(self, name: str) -> Mark:
         """Return the mark of a field, an empty one if none was given."""
-        return dict(self._marks).get(name, Mark())  # type: ignore[attr-defined]
+        return dict(self._marks).get(name, Mark())
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -179,7 +186,7 @@ class Module:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))  # type: ignore[arg-type]
+        inside = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self))
         return f"{type(self).__name__}({inside})"
 
 
@@ -204,7 +211,7 @@ def modules(tree: Module | tuple) -> Iterator[Module]:
     """Yield a module and all modules inside it."""
     if isinstance(tree, Module):
         yield tree
-        tree = tuple(getattr(tree, f.name) for f in dataclasses.fields(tree))  # type: ignore[arg-type]
+        tree = tuple(getattr(tree, f.name) for f in dataclasses.fields(tree))
     if isinstance(tree, tuple):
         for item in tree:
             yield from modules(item)
@@ -214,7 +221,7 @@ def without_marks(tree: M) -> M:
     """Return a copy of a tree without marks, so that marks never cause a recompilation."""
     if isinstance(tree, Module):
         copy = object.__new__(type(tree))
-        for f in dataclasses.fields(tree):  # type: ignore[arg-type]
+        for f in dataclasses.fields(tree):
             value = getattr(tree, f.name)
             object.__setattr__(copy, f.name, value if f.metadata.get(STATIC) else without_marks(value))
         object.__setattr__(copy, "_marks", ())

@@ -37,7 +37,7 @@ class Alias:
     def find_spec(self, fullname: str, path: object = None, target: object = None) -> "ModuleSpec | None":
         """Return a spec for an old name. Python calls this last, if no file was found."""
         package, _, name = fullname.partition(".")
-        return type(__spec__)(fullname, self) if package == "covary" and name in MOVED else None  # type: ignore[arg-type]
+        return type(__spec__)(fullname, self) if package == "covary" and name in MOVED else None
 
     def create_module(self, spec: "ModuleSpec") -> "ModuleType":
         """Return the module itself, whose spec Python then replaces with that of the alias."""
@@ -50,4 +50,4 @@ class Alias:
         module.__spec__ = module.__dict__.pop("_spec")
 
 
-sys.meta_path.append(Alias())  # type: ignore[arg-type]
+sys.meta_path.append(Alias())

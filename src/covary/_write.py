@@ -174,7 +174,7 @@ def _made(part: Path, old: os.stat_result | None) -> IO[bytes]:
 def _streamed(place: Place) -> Iterator[IO[bytes]]:
     """Buffer the output until it is complete, then write it to the stream."""
     with tempfile.SpooledTemporaryFile(IN_MEMORY) as held:
-        yield held  # type: ignore[misc]
+        yield held
         held.seek(0)
         for known in (sys.stdout, sys.stderr):  # earlier output comes first
             with suppress(AttributeError, ValueError, OSError):

@@ -56,7 +56,7 @@ def plain(value: ArrayLike | Marked | None) -> np.ndarray:
 
 
 def _declare(space: Set, default: Any, **more: tuple[float, float]) -> Any:
-    return dataclasses.field(default=default, metadata={"set": space, CONVERT: plain, **more})  # type: ignore[arg-type]
+    return dataclasses.field(default=default, metadata={"set": space, CONVERT: plain, **more})
 
 
 def positive(default: Any = dataclasses.MISSING, *, held: tuple[float, float] | None = None) -> Any:
@@ -187,8 +187,8 @@ def parameters(module: Module, prefix: str = "") -> dict[str, Parameter]:
 def rebuild(module: M, change: Change, prefix: str = "") -> M:
     """Return a copy of a module with ``change(path, value, mark) -> (value, mark)`` applied to every parameter."""
     copy = object.__new__(type(module))
-    marks = dict(module._marks)  # type: ignore[attr-defined]
-    for f in dataclasses.fields(module):  # type: ignore[arg-type]
+    marks = dict(module._marks)
+    for f in dataclasses.fields(module):
         object.__setattr__(copy, f.name, getattr(module, f.name))
     for f, name, value in children(module, prefix):
         if isinstance(value, dict):

@@ -269,7 +269,7 @@ def _outliers(title: str, about: About, seen: Judged) -> Check:
         far = int((np.abs(z) > FAR).sum())
         tests.append((float(binom.sf(far - 1, n, 2 * ndtr(-FAR))), j))
         if np.ptp(z) > 1e-9:
-            tests.append((float(kurtosistest(z, alternative="greater")[1]), j))  # type: ignore[arg-type]
+            tests.append((float(kurtosistest(z, alternative="greater")[1]), j))
     chance, j = worst(tests)
     z = seen.z[:, j]
     far = int((np.abs(z) > FAR).sum())

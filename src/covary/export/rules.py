@@ -40,12 +40,12 @@ SCALE: float | np.ndarray = 1.0
 NOISE = 0.0
 STD = True  # whether the file includes error bars
 ROWS = 1000  # predicted at a time
-posterior: Callable[[np.ndarray, bool], Moments] = NotImplemented  # type: ignore[assignment]
-mean_function: Callable[[np.ndarray], np.ndarray] = NotImplemented  # type: ignore[assignment]
-probabilities: Callable[[np.ndarray], np.ndarray] = NotImplemented  # type: ignore[assignment]
-predict: Callable[..., np.ndarray | tuple[np.ndarray, np.ndarray]] = NotImplemented  # type: ignore[assignment]
-predict_proba: Callable[[Table], np.ndarray] = NotImplemented  # type: ignore[assignment]
-answer: Callable[[Table], Answer] = NotImplemented  # type: ignore[assignment]
+posterior: Callable[[np.ndarray, bool], Moments] = NotImplemented
+mean_function: Callable[[np.ndarray], np.ndarray] = NotImplemented
+probabilities: Callable[[np.ndarray], np.ndarray] = NotImplemented
+predict: Callable[..., np.ndarray | tuple[np.ndarray, np.ndarray]] = NotImplemented
+predict_proba: Callable[[Table], np.ndarray] = NotImplemented
+answer: Callable[[Table], Answer] = NotImplemented
 
 
 # numbers in the file ---------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def read_fit(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[.
     family, estimator = _family_of_file(path, kind, page)
     used = page.get("functions", [])
     with _blaming(path):
-        lacking = [str(name)[:60] for name in used if name not in given]  # type: ignore[union-attr]
+        lacking = [str(name)[:60] for name in used if name not in given]
     if lacking:
         inside = ", ".join(f"{name!r}: {name}" for name in lacking[:8])
         named = f"the function{'s' if len(lacking) > 1 else ''} {', '.join(map(repr, lacking[:8]))}"

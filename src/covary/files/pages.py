@@ -246,7 +246,7 @@ def functions_of(*parts: Any) -> Functions:
 
 def _functions(part: Any) -> Iterator[Any]:
     if isinstance(part, Module):
-        for f in dataclasses.fields(part):  # type: ignore[arg-type]
+        for f in dataclasses.fields(part):
             yield from _functions(getattr(part, f.name))
     elif isinstance(part, tuple | list):
         for item in part:

@@ -312,7 +312,7 @@ def family_of(fit: Fit[State]) -> AbstractFamily[State]:
     return family(fit.family)
 
 
-def family(name: str) -> AbstractFamily:  # type: ignore[type-arg]
+def family(name: str) -> AbstractFamily:
     """Return a family by name: one of covary, or one that an installed package adds."""
     row = find(name)
     if row is None:

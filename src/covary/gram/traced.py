@@ -40,8 +40,8 @@ def _factor(lane: str, observed: bool, K: Any, spread: Any) -> Any:
     """Return a factor of JAX arrays; its annotations are for NumPy on the host."""
     engine: Any = LANES[lane]
     if observed:
-        return NoiseFactor(engine.cholesky(K + jnp.diag(spread)), Noise(spread), lane=engine)  # type: ignore[arg-type]
-    return DiagonalFactor(K, Diagonal(spread), lane=engine)  # type: ignore[arg-type]
+        return NoiseFactor(engine.cholesky(K + jnp.diag(spread)), Noise(spread), lane=engine)
+    return DiagonalFactor(K, Diagonal(spread), lane=engine)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))

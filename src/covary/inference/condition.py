@@ -191,7 +191,7 @@ def _beyond(Q: np.ndarray, side: np.ndarray) -> bool:
     limits = {"A_ub": -turned, "b_ub": np.zeros(len(turned))}
     if shut.any():
         limits |= {"A_eq": Q[shut], "b_eq": np.zeros(int(shut.sum()))}
-    found = linprog(-turned.mean(0), **limits, bounds=(-1.0, 1.0), method="highs")  # type: ignore[arg-type]
+    found = linprog(-turned.mean(0), **limits, bounds=(-1.0, 1.0), method="highs")
     if found.x is None:
         return False
     margin = turned @ found.x

@@ -387,7 +387,7 @@ class Product(AbstractKernel):
         flat: list[AbstractKernel] = []
         variance: np.ndarray | None = None
         for kernel in kernels:
-            if isinstance(kernel, Scaled) and not kernel._marks:  # type: ignore[attr-defined]
+            if isinstance(kernel, Scaled) and not kernel._marks:
                 variance = kernel.variance if variance is None else variance * kernel.variance
                 kernel = kernel.kernel
             flat += kernel.factors if isinstance(kernel, Product) else (kernel,)
@@ -449,7 +449,7 @@ class Scaled(AbstractKernel):
             raise fail("kernels", f"a kernel cannot be combined with {variance!r}", "use kernels and numbers") from None
         if np.shape(value) != ():
             raise fail("kernels", f"the variance has shape {np.shape(value)}", "multiply a kernel by one number")
-        if isinstance(kernel, Scaled) and not kernel._marks:  # type: ignore[attr-defined]
+        if isinstance(kernel, Scaled) and not kernel._marks:
             return Scaled(kernel.kernel, variance=value * kernel.variance)
         return Scaled(kernel, variance=value)
 
@@ -485,7 +485,7 @@ class Scaled(AbstractKernel):
         check_positive("kernels.Scaled", "variance", self.variance, zero=self.mark_of("variance").fixed)
 
     def __repr__(self) -> str:
-        whole = isinstance(self.kernel, Product) and self._marks  # type: ignore[attr-defined]
+        whole = isinstance(self.kernel, Product) and self._marks
         inner = f"({self.kernel!r})" if whole else _inside_product(self.kernel)
         return f"{marked(self, 'variance')} * {inner}"
 

@@ -114,7 +114,7 @@ def placed(kernel: Any, names: Sequence[str] | None, who: str) -> Any:
         return tuple(placed(item, names, who) for item in kernel)
     if not isinstance(kernel, Module):
         return kernel
-    inner = {f.name: getattr(kernel, f.name) for f in fields(kernel) if not f.metadata.get(STATIC)}  # type: ignore[arg-type]
+    inner = {f.name: getattr(kernel, f.name) for f in fields(kernel) if not f.metadata.get(STATIC)}
     changes = {name: placed(value, names, who) for name, value in inner.items() if isinstance(value, Module | tuple)}
     if isinstance(kernel, Columns):
         changes["columns"] = [_number(c, names, who) for c in kernel.columns]

@@ -88,7 +88,7 @@ class GammaExponential(AbstractStationary):
         mark = self.mark_of("gamma")
         if mark.bounds is None and not mark.fixed:
             bounds = replace(mark, bounds=(0.0, HIGHEST_GAMMA))
-            object.__setattr__(self, "_marks", self.with_mark("gamma", bounds)._marks)  # type: ignore[attr-defined]
+            object.__setattr__(self, "_marks", self.with_mark("gamma", bounds)._marks)
 
     @property
     def traits(self) -> Traits:

@@ -56,7 +56,7 @@ def _lists(value: Nested) -> float | list:
 def written(module: Module) -> str:
     """Format a module as text: children and functions by position, everything else by keyword."""
     inside = []
-    for f in fields(module):  # type: ignore[arg-type]
+    for f in fields(module):
         value = getattr(module, f.name)
         if isinstance(value, Module):
             inside.append(repr(value))

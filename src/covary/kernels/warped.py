@@ -25,7 +25,7 @@ MOST_DEPTH = 10  # nested warpings
 def _depth(part: AbstractKernel | tuple[AbstractKernel, ...]) -> int:
     """Return the number of nested warpings."""
     if isinstance(part, Module):
-        return max((_depth(getattr(part, f.name)) for f in fields(part)), default=0) + isinstance(part, Warped)  # type: ignore[arg-type]
+        return max((_depth(getattr(part, f.name)) for f in fields(part)), default=0) + isinstance(part, Warped)
     return max(map(_depth, part), default=0) if isinstance(part, tuple) else 0
 
 

@@ -53,7 +53,7 @@ class Gamma(AbstractLikelihood):
     support = "positive"
 
     @property
-    def log_concave(self) -> bool:  # type: ignore[override]
+    def log_concave(self) -> bool:
         """Whether log p(y | f) is concave in f: true for the link ``"exp"``."""
         return self.link == "exp"
 

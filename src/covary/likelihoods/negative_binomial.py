@@ -67,7 +67,7 @@ class NegativeBinomial(AbstractLikelihood):
     sized = True
 
     @property
-    def log_concave(self) -> bool:  # type: ignore[override]
+    def log_concave(self) -> bool:
         """Whether log p(y | f) is concave in f: true for the link ``"exp"``."""
         return self.link == "exp"
 

@@ -59,7 +59,7 @@ class Poisson(AbstractLikelihood):
     sized = True
 
     @property
-    def log_concave(self) -> bool:  # type: ignore[override]
+    def log_concave(self) -> bool:
         """Whether log p(y | f) is concave in f: true for every link except the square."""
         return self.link != "square"
 

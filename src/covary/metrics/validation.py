@@ -51,7 +51,7 @@ def scorer(name: str, *, level: float = 0.95, y_train: ArrayLike | Mapping[Hasha
         if name != "information":
             what = f"y_train is given for {name!r}"
             raise fail("metrics.scorer", what, "leave it out: only 'information' uses it", argument="y_train")
-        y_train = dict(_counts("metrics.scorer", "y_train", y_train))  # type: ignore[assignment]
+        y_train = dict(_counts("metrics.scorer", "y_train", y_train))
     return partial(_score_classes, name, y_train) if name in [*_CLASSES, "information"] else partial(_score, name, level)
 
 
@@ -86,7 +86,7 @@ def _score_classes(
             what = f"{type(final).__name__} does not store the counts of its training labels"
             raise fail(who, what, "give y_train to scorer, or use metrics.cross_validate")
         y_train = dict(zip(_labels(who, "classes_", classes), final.class_count_, strict=True))
-    return information(y, p, y_train, classes=classes)  # type: ignore[arg-type]
+    return information(y, p, y_train, classes=classes)
 
 
 @dataclass(frozen=True, eq=False)

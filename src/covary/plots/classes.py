@@ -341,7 +341,7 @@ def _draw(shown: _Shown, ax: Axes, curves: _Curves) -> None:
         step = min(0.055, 0.4 / p.shape[1])
         places = -0.02 - step * (np.arange(p.shape[1]) + 0.5)
         for c, label in enumerate(shown.labels):
-            ax.plot(x, p[:, c], **{**look(c, len(x)), "color": shown.colours[c]}, lw=1.8, label=label)  # type: ignore[arg-type]
+            ax.plot(x, p[:, c], **{**look(c, len(x)), "color": shown.colours[c]}, lw=1.8, label=label)
         ax.set_ylim(places[-1] - step, 1.03)
     for c, label in enumerate(shown.labels):
         seen = shown.x[shown.codes == c, curves.column]

@@ -271,7 +271,7 @@ def plot_gram(
         K, interpolation="nearest", cmap=DIVERGING if mixed else UNCERTAIN, vmin=None if end is None else -end, vmax=end
     )
     bar = ax.figure.colorbar(drawn, ax=ax)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     text = "rows" if sort is None else f"rows, by {column_name(names, sort)}"
     ax.set_xlabel(text)
     ax.set_ylabel(text)

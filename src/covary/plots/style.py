@@ -202,7 +202,7 @@ def bare(ax: Axes) -> None:
 def legend(ax: Axes, **options: Option) -> None:
     """Draw a legend without a frame, if there are labels."""
     if ax.get_legend_handles_labels()[1]:
-        ax.legend(**{"frameon": False, "fontsize": 8.5, "handlelength": 2.6} | options)  # type: ignore[arg-type]
+        ax.legend(**{"frameon": False, "fontsize": 8.5, "handlelength": 2.6} | options)
 
 
 def title(ax: Axes, text: str) -> None:

@@ -98,10 +98,7 @@ class Columns:
         if len(set(map(str, keys))) < len(keys):
             twice = next(n for n in keys if [str(m) for m in keys].count(str(n)) > 1)
             raise fail(who, "two columns of " + Option("X") + f" are called {twice!r}", "rename one of them")
-        cells = {
-            str(k): read_cells(who, f"column {k!r} of X", table[k] if named else np.asarray(table)[:, k])  # type: ignore[index]
-            for k in keys
-        }
+        cells = {str(k): read_cells(who, f"column {k!r} of X", table[k] if named else np.asarray(table)[:, k]) for k in keys}
         each = tuple(fit_column(who, name, c, missing) for name, c in cells.items())
         gone = np.any([c.missing for c in cells.values()], axis=0).sum() if missing == "drop" else 0
         return Columns(each, missing, int(gone), named, all(isinstance(key, str) for key in keys))

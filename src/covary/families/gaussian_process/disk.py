@@ -47,7 +47,7 @@ class Reader:
             raise fail("fit", f"the target {self.target!r} is missing in every row of a sample", "give a column with values")
         used = frame.dropna(subset=columns) if missing == "drop" else frame
         refuse_infinite(used, columns, self.target, "a sample of the table")
-        return frame[columns], frame[self.target]  # type: ignore[return-value]
+        return frame[columns], frame[self.target]
 
     def enough(self) -> int:
         """Return the number of rows of the sample, which the partition needs for every expert."""

@@ -71,14 +71,14 @@ OWN = ("settled",)  # fields that a gram derives from model and data
 
 def encode(module: Module) -> dict[str, Any]:
     """Return a module without children for JSON: its type, numbers, structure and marks; functions by name."""
-    declared = dataclasses.fields(module)  # type: ignore[arg-type]
+    declared = dataclasses.fields(module)
     values: dict[str, Any] = {}
     for f in (f for f in declared if not f.metadata.get(STATIC)):
         value = getattr(module, f.name)
         values[f.name] = {k: number(v) for k, v in value.items()} if isinstance(value, dict) else number(value)
     structure = {f.name: getattr(module, f.name) for f in declared if f.metadata.get(STATIC) and f.name != "_marks"}
     structure = {k: {"function": function_name(v)} if callable(v) else option(v) for k, v in structure.items()}
-    marks = {name: {"fixed": m.fixed, "bounds": m.bounds and number(m.bounds)} for name, m in module._marks}  # type: ignore[attr-defined]
+    marks = {name: {"fixed": m.fixed, "bounds": m.bounds and number(m.bounds)} for name, m in module._marks}
     out = {"type": type(module).__name__, "values": values, "marks": marks}
     return {**out, "structure": structure} if structure else out
 
@@ -131,7 +131,7 @@ def encode_gram(gram: AbstractGram | AbstractPlan) -> dict[str, Any]:
         return encode_committee(gram, encode_gram)
     if GRAMS.get(type(gram).__name__) is not type(gram):
         raise fail("save", Option("method") + f" is {type(gram).__name__}", "use one of covary's grams")
-    declared = dataclasses.fields(gram)  # type: ignore[arg-type]
+    declared = dataclasses.fields(gram)
     structure = {f.name: option(getattr(gram, f.name)) for f in declared if f.metadata.get(STATIC) and f.name not in OWN}
     count = getattr(gram, "inducing", None)
     values = {"inducing": number(count)} if count is not None and np.ndim(count) == 0 else {}

@@ -204,7 +204,7 @@ def default_kernel(columns: Columns | None, width: int, seasons: Sequence[str] =
     when = columns.places(DATE)[:1]
     for season in seasons:
         period = columns.each[when[0]].period(season)
-        kernel = kernel + 1.0 * (SquaredExponential() * Periodic(period=fixed(period))).on(*when)  # type: ignore[arg-type]
+        kernel = kernel + 1.0 * (SquaredExponential() * Periodic(period=fixed(period))).on(*when)
     return kernel
 
 
@@ -251,7 +251,7 @@ def rougher(kernel: AbstractKernel) -> AbstractKernel:
     """Return the kernel with every Matérn-5/2 replaced by Matérn-3/2."""
     if isinstance(kernel, Matern52):
         rough: AbstractKernel = Matern32(lengthscale=kernel.lengthscale)
-        for name, mark in kernel._marks:  # type: ignore[attr-defined]
+        for name, mark in kernel._marks:
             rough = rough.with_mark(name, mark)
         return rough
     if isinstance(kernel, Sum):
