@@ -256,7 +256,7 @@ def test_sizes_are_asked_for_by_name(call: Call) -> None:
     np.testing.assert_array_equal(named["predictions"]["mean"], own)
     assert named["size_column"] == "games"
     assert named["scores"]["wins"]["rows"] == 20
-    assert "no column 'gams'; did you mean 'games'" in error(call("predict", "m.covary", "new.csv", "--size-column", "gams"), 3)
+    assert "no column 'gams'; did you mean 'games'" in error(call("predict", "m.covary", "new.csv", "--size-column", "gams"), 2)
     assert "give whole numbers of trials" in error(call("predict", "m.covary", "new.csv", "--size-column", "hours"), 3)
     assert "give positive numbers" in error(call("predict", "m.covary", "new.csv", "--size-column", "z"), 3)
     fit(call, "ill")

@@ -407,8 +407,8 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["t.parquet", "-t", "z", "--experts", 4, "--folder", "r"], 3, "has no column 'z'; its columns are 'a', 'b', 'y'"),
-        (["t.parquet", "-t", "y", "--inputs", "a,bb", "--folder", "r"], 3, "no column 'bb'; did you mean 'b'?"),
+        (["t.parquet", "-t", "z", "--experts", 4, "--folder", "r"], 2, "has no column 'z'; its columns are 'a', 'b', 'y'"),
+        (["t.parquet", "-t", "y", "--inputs", "a,bb", "--folder", "r"], 2, "no column 'bb'; did you mean 'b'?"),
         (["mixed", "-t", "y", "--folder", "r"], 3, "the column 'b' contains numbers in '1.parquet' and text in '2.parquet'"),
         (["mixed", "-t", "y"], 3, "the column 'b' contains numbers in '1.parquet' and text in '2.parquet'"),
         (["fewer", "-t", "y", "--folder", "r"], 3, "'2.parquet' has no column 'b'"),
@@ -425,7 +425,7 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
         (["t.parquet", "-t", "y", "--rule", "vote"], 2, "'grbcm', 'rbcm', 'bcm', 'gpoe', 'poe'"),
         (["t.parquet", "-t", "y", "--learning", "slowly"], 2, "'levels', 'full'"),
         (["t.parquet", "-t", "y", "--partition", "halves"], 2, "--partition is 'halves'; choose one of 'kmeans'"),
-        (["t.parquet", "-t", "y", "--partition", "column:c"], 3, "'c', which is no input; the inputs are 'a', 'b'"),
+        (["t.parquet", "-t", "y", "--partition", "column:c"], 2, "'c', which is no input; the inputs are 'a', 'b'"),
         (["t.parquet", "-t", "y", "--rule", "nearest", "--partition", "random"], 2, "use a spatial partition"),
         (["t.parquet", "-t", "y", "--partition", "arrival", "--folder", "r"], 2, "share rows drawn from the whole table"),
         (

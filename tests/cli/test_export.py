@@ -106,7 +106,7 @@ def test_gaps_and_digits_in_csv_files(call: Call, tmp_path: Path) -> None:
 
 def test_mistakes_are_one_sentence(call: Call, tmp_path: Path, fitted: Path) -> None:
     assert "ends in .py" in error(call("export", fitted / "one.covary", "predictor.txt"), 2)
-    assert "the output file: the folder 'no' does not exist" in error(call("export", fitted / "one.covary", "no/p.py"), 2)
+    assert "FILE: the folder 'no' does not exist" in error(call("export", fitted / "one.covary", "no/p.py"), 2)
     assert "there is no file" in error(call("export", "none.covary", "p.py"), 4)
     counts: Any = covary.GPRegressor(likelihood="poisson", fixed=("*",)).fit(np.arange(20.0)[:, None], np.arange(20) % 5)
     counts.save(tmp_path / "counts.covary")

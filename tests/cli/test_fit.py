@@ -167,7 +167,7 @@ def test_kernels_by_name_and_categories(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["t.csv", "-t", "why"], 3, "'t.csv' has no column 'why'; its columns are 'x', 'z', 'y'."),
+        (["t.csv", "-t", "why"], 2, "'t.csv' has no column 'why'; its columns are 'x', 'z', 'y'."),
         (["none.csv", "-t", "y"], 3, "there is no file 'none.csv'"),
         (["t.csv", "-t", "y", "--out", "no/such/m.covary"], 2, "the folder 'no/such' does not exist"),
         (["t.csv", "-t", "y", "--report", "no/r.html"], 2, "--report: the folder 'no' does not exist"),

@@ -130,7 +130,7 @@ def test_stdin_and_a_model_without_names(call: Call, tmp_path: Path, fitted: Pat
     ("arguments", "code", "said"),
     [
         (["none.covary", "new.csv"], 4, "there is no file 'none.covary'"),
-        (["new.csv", "new.csv"], 4, "a damaged model file or a table; give the model first, then the table"),
+        (["new.csv", "new.csv"], 4, "is a table, or a damaged model file; give a model"),
         (["half.covary", "new.csv"], 4, "half.covary"),
         (["-", "new.csv"], 4, "stdin"),
         (["one.covary", "short.csv"], 3, "has no column 'z'; its columns are 'x', 'y'."),
@@ -141,7 +141,7 @@ def test_stdin_and_a_model_without_names(call: Call, tmp_path: Path, fitted: Pat
         (["one.covary", "new.csv", "--out", "no/p.csv"], 2, "does not exist"),
         (["one.covary", "new.csv", "--out", "new.csv"], 2, "also an input"),
         (["one.covary", "new.csv", "--level", "1.5"], 2, "--level is 1.5"),
-        (["one.covary", "new.csv", "--keep", "ex"], 3, "no column 'ex'; did you mean 'x'?"),
+        (["one.covary", "new.csv", "--keep", "ex"], 2, "--keep: 'new.csv' has no column 'ex'; did you mean 'x'?"),
         (["one.covary", "clash.csv", "--keep-all"], 2, "'mean' has the name of an output column"),
     ],
 )

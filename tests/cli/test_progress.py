@@ -110,8 +110,8 @@ def test_an_error_on_a_terminal_is_red_and_the_bar_is_gone(tmp_path: Path, home:
             except OSError:
                 break
     os.close(leader)
-    assert process.wait(60) == 3
+    assert process.wait(60) == 2
     assert process.stdout is not None
     assert process.stdout.read() == b""
     process.stdout.close()
-    assert b"\x1b[1;31mcovary: error:\x1b[0m 't.csv' has no column 'why'" in seen
+    assert b"\x1b[1;31mcovary: error:\x1b[0m --target: 't.csv' has no column 'why'" in seen

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from covary.cli.output import new_folder, table_bytes, write_bytes
+from covary._write import make_folder
+from covary.cli.output import table_bytes, write_bytes
 from covary.cli.progress import bar, learning
 from covary.cli.shown import in_words
 
@@ -36,7 +37,7 @@ def run_demo(out: Path, *, say: Callable[[str], Any] = print, quiet: bool = Fals
     from covary.datasets import load_co2
     from covary.estimators.regressor import GPRegressor
 
-    new_folder(out, "out")
+    make_folder(out, "covary", argument="out")
     co2 = load_co2()
     began = time.perf_counter()
     with bar(quiet=quiet) as shown:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from covary import files
 from covary._checks import CovaryError
 from covary._errors import Option
-from covary._write import NotWritten, Place, Unfit, make_folder, where, whole_file
+from covary._write import NotWritten, Place, Unfit, where, whole_file
 from covary.cli.errors import BadModel, BadUsage, usage
 from covary.fits import AnyFit, Fitted, Json, of
 from covary.tables.files import FORMATS, table_bytes, table_suffix
@@ -112,11 +112,6 @@ def blaming(argument: str) -> Iterator[None]:
         yield
     except NotWritten as error:
         raise error.about(argument) from None
-
-
-def new_folder(path: str | Path, argument: str, *, parents: bool = True) -> None:
-    """Create a folder, unless it exists."""
-    make_folder(path, "covary", parents=parents, argument=argument)
 
 
 def write_stdout(text: str) -> None:

@@ -18,7 +18,7 @@ def folder_for(model: str, folder: str) -> Iterator[None]:
     """
     before, place = _file(model), Path(folder)
     new = not place.exists()
-    make_folder(place, "--folder", parents=False)
+    make_folder(place, "fit", parents=False, argument="folder")
     try:
         yield
     except BaseException:

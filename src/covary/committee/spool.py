@@ -97,7 +97,7 @@ def _gaps(told: dict[str, int] | None) -> dict[str, int]:
 
 def made(folder: str | PathLike[str]) -> Path:
     """Return the folder, created if it does not exist."""
-    return make_folder(folder, "fit").resolve()
+    return make_folder(folder, "fit", argument="folder").resolve()
 
 
 def reached(folder: str) -> None:

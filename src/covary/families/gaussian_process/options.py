@@ -61,7 +61,7 @@ SETTINGS = (
     Setting(
         "experts",
         "Split the rows across this many experts, each an exact model of its own rows. Every option in this panel "
-        "implies --method committee.",
+        "implies --method committee (--scheduler and --workers only for a Parquet table).",
         kind=int,
         minimum=1,
         panel=EXPERTS,
