@@ -38,8 +38,14 @@ class Set:
 REAL = Set("real", lambda v: v, lambda u: u, lambda v: np.ones_like(v))
 Change = Callable[[str, np.ndarray, Mark], tuple[np.ndarray, Mark]]
 
-POSITIVE = Set("positive", lambda v: namespace(v).log(v), lambda u: namespace(u).exp(u), lambda v: v)
-UNIT = Set("unit", lambda v: namespace(v).log(v / (1 - v)), lambda u: 1 / (1 + namespace(u).exp(-u)), lambda v: v * (1 - v))
+
+def _exp(u: np.ndarray) -> np.ndarray:
+    """Compute exp(u), in compiled code without overflow: the derivative would be infinite, and zero times it NaN."""
+    return namespace(u).exp(u.clip(max=float(np.log(np.finfo(u.dtype).max) // 1)) if is_traced(u) else u)
+
+
+POSITIVE = Set("positive", lambda v: namespace(v).log(v), _exp, lambda v: v)
+UNIT = Set("unit", lambda v: namespace(v).log(v / (1 - v)), lambda u: 1 / (1 + _exp(-u)), lambda v: v * (1 - v))
 
 
 def _set_by_name(name: str) -> Set:

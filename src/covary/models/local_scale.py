@@ -165,7 +165,7 @@ def errors(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     data, left = posterior.data, posterior.leave_one_out()
     likelihood = posterior.model.likelihood
     assert isinstance(likelihood, Gaussian)
-    noise = likelihood._each(data)
+    noise = likelihood.variances(data)
     w = np.ones(data.rows) if data.weight is None else data.weight
     scatter = np.zeros(data.rows) if data.scatter is None else data.scatter
     stated = left.variance + noise
