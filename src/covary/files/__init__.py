@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from covary._arguments import explained_function
 from covary._checks import CovaryError, fail
 from covary._errors import Option
 from covary.files.container import PAGE as PAGE
@@ -39,6 +40,7 @@ class Maker(Protocol):
     def _from_fit(self, fit: Fit) -> Fitted: ...
 
 
+@explained_function("save")
 def save(model: Fit | Fitted, path: str | os.PathLike[str], *, factor: bool | None = None) -> None:
     """Write a fitted model to a file atomically.
 
@@ -68,6 +70,7 @@ def save(model: Fit | Fitted, path: str | os.PathLike[str], *, factor: bool | No
     write_fit(of(model, "save"), path, factor=factor)
 
 
+@explained_function("load")
 def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., jax.Array]] | None = None) -> Any:
     """Load a model written by :func:`save`, in this or another process: predictions are identical to the last bit.
 
@@ -134,15 +137,15 @@ def _read_fit(
     check: Callable[[str, Origin, bool], None] | None = None,
 ) -> Fit:
     """Read a fit, first calling ``check`` with the family, the origin, and whether there are classes."""
-    given = dict(functions or {})
-    if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
+    given = dict(functions) if isinstance(functions, Mapping) else {"": functions} if functions else {}
+    if not all(name and isinstance(name, str) and callable(f) for name, f in given.items()):
         raise fail(
             "load",
             Option("functions") + " is not a dict of functions by name",
             "give " + Option("functions", "{'name': function}"),
         )
     if not isinstance(path, str | os.PathLike):
-        raise BadFile("load", f"the path is a {type(path).__name__}", "give the name of a file")
+        raise BadFile("load", f"the path is a {type(path).__name__}", "give the name of a file", argument="path")
     kind, page, arrays = read(path)
     family, estimator = _family_of_file(path, kind, page)
     used = page.get("functions", [])
@@ -183,7 +186,7 @@ def _blaming(path: str | os.PathLike[str]) -> Iterator[None]:
     except CovaryError as error:
         what = str(error.what) if error.who == "load" else f"{error.who}: {error.what}" if error.what else error.who
         short = what if len(what) <= 400 else f"{what[:300]} ... {what[-100:]}"
-        raise BadFile("load", f"{str(path)!r} cannot be used: {short}", error.do) from None
+        raise BadFile("load", f"{str(path)!r} cannot be used: {short}", error.do, argument="path") from None
     except MemoryError:
         raise bad(path, "needs more memory than is available") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:

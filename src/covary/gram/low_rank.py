@@ -166,6 +166,7 @@ class LowRankBound(AbstractBound[LowRankFactor]):
                 "gram.LowRank",
                 f"the inducing inputs have {counted(self.Z.columns, 'column')} and " + Option("X") + f" has {X.columns}",
                 "match them",
+                argument="inducing",
             )
         self.kernel, self.rank = kernels[0], self.Z.rows
         item = X.x.dtype.itemsize

@@ -192,6 +192,7 @@ class AbstractKernel(Module, metaclass=_KernelClass):
                     who,
                     f"{f.name} has {size} but " + Option("X") + f" has {counted(X.columns, 'column')}",
                     "give one number or one per column",
+                    argument=f.name,
                 )
             if f.metadata["set"] is POSITIVE:
                 check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
