@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from covary._checks import WrongArguments, fail
+from covary._checks import WrongArguments, check_object, fail, shown
 from covary._errors import Option, Text, phrase
 from covary._words import counted
 
 NEAR = 0.6  # similarity above which a name is treated as a misspelling
+P = ParamSpec("P")
+R = TypeVar("R")
+K = TypeVar("K")
 
 
 def explained(cls: type, who: str) -> None:
@@ -27,12 +30,33 @@ def explained(cls: type, who: str) -> None:
         try:
             plain(self, *args, **kwargs)
         except TypeError:
-            wrong = complaint(who, inspect.signature(plain), args, kwargs, getattr(cls, "_elsewhere", {}))
+            wrong = complaint(who, _without_self(plain), args, kwargs, getattr(cls, "_elsewhere", {}))
             if wrong is None:
                 raise
             raise wrong from None
 
     cls.__init__ = __init__
+
+
+def explained_function(who: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Give a function the same errors for wrong arguments; its signature and documentation are kept."""
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except TypeError as error:
+                if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                    raise  # from inside the function
+                wrong = complaint(who, inspect.signature(function), args, kwargs, {}, method=function.__name__)
+                if wrong is None:
+                    raise
+                raise wrong from None
+
+        return called
+
+    return decorated
 
 
 def explained_methods(cls: type, who: Callable[[Any], str], names: Iterable[str] = ()) -> None:
@@ -58,12 +82,17 @@ def _explained_method(cls: type, method: Any, who: Callable[[Any], str]) -> Any:
                 raise fail(f"{cls.__name__}.{method.__name__}", "it is called on the class", do, WrongArguments) from None
             name = who(self) if method.__name__ == "__call__" else f"{who(self)}.{method.__name__}"
             elsewhere = getattr(self, "_elsewhere_in", {})
-            wrong = complaint(name, inspect.signature(method), args, kwargs, elsewhere, method=method.__name__)
+            wrong = complaint(name, _without_self(method), args, kwargs, elsewhere, method=method.__name__)
             if wrong is None:
                 raise
             raise wrong from None
 
     return called
+
+
+def _without_self(method: Callable[..., R]) -> inspect.Signature:
+    signature = inspect.signature(method)
+    return signature.replace(parameters=[*signature.parameters.values()][1:])
 
 
 def complaint(
@@ -74,8 +103,8 @@ def complaint(
     elsewhere: Mapping[str, Text],
     method: str = "",
 ) -> Exception | None:
-    """Return the error for arguments that do not fit the signature of a constructor or a method, or None if they do."""
-    known = dict(list(signature.parameters.items())[1:])  # without self
+    """Return the error for arguments that do not fit the signature of a function, or None if they do."""
+    known = dict(signature.parameters)
     if any(p.kind is p.VAR_POSITIONAL for p in known.values()):
         return None
     others = [name for name, p in known.items() if p.kind is p.VAR_KEYWORD]
@@ -117,3 +146,29 @@ def _instead(name: str, known: list[str], elsewhere: Mapping[str, Text]) -> Text
     if near:
         return f"did you mean {near[0]!r}?"
     return f"choose from {', '.join(known)}" if known else "it takes none"
+
+
+def check_kind(who: str, name: str, value: K, kinds: tuple[type, ...], example: str, others: Iterable[str] = ()) -> None:
+    """Raise an error unless a value is an instance of one of these base classes.
+
+    The advice is to write the subclass, or one of the ``others``, that text or the name of a function resembles, else
+    ``example``.
+    """
+    if isinstance(value, kinds):
+        return
+    check_object(who, name, value)
+    text = value if isinstance(value, str) else value.__name__ if inspect.isfunction(value) else ""
+    known = {kind.__name__.lower(): kind.__name__ for base in kinds for kind in _subclasses(base)}
+    known |= {other.lower(): other for other in others}
+    near = get_close_matches(text.lower().replace("_", "").replace(" ", ""), known, 1, NEAR)
+    do = "write " + Option(name, f"{known[near[0]]}(...)") if near else "give an object such as " + Option(name, example)
+    what = "a function" if inspect.isfunction(value) else shown(value)
+    raise fail(who, Option(name) + f" is {what}", do, WrongArguments)
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    """Yield covary's public subclasses of a class, direct and indirect."""
+    for other in kind.__subclasses__():
+        if other.__module__.startswith("covary.") and not other.__name__.startswith(("_", "Abstract")):
+            yield other
+        yield from _subclasses(other)

@@ -51,9 +51,9 @@ def is_traced(value: object) -> bool:
     return jax is not None and isinstance(value, jax.core.Tracer)
 
 
-def namespace(value: object) -> ModuleType:
-    """Return ``jax.numpy`` for a tracer, else NumPy."""
-    return sys.modules["jax.numpy"] if is_traced(value) else np
+def namespace(*values: object) -> ModuleType:
+    """Return ``jax.numpy`` if any of the values is a tracer, else NumPy."""
+    return sys.modules["jax.numpy"] if any(map(is_traced, values)) else np
 
 
 # arrays ----------------------------------------------------------------------------------------------------------------

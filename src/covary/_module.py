@@ -133,7 +133,7 @@ class Module:
         if f.metadata.get(STATIC) and isinstance(value, np.generic):
             value = value.item()  # structure is printed, hashed and compared as plain Python
         if np.ma.is_masked(value):
-            raise fail(self._named(), f"{f.name} has masked entries", "give a number for each")
+            raise fail(self._named(), f"{f.name} has masked entries", "give a number for each", argument=f.name)
         convert = f.metadata.get(CONVERT)
         if convert is None:
             return value
@@ -143,7 +143,7 @@ class Module:
             if isinstance(error, CovaryError) and "set" not in f.metadata:
                 raise
             do = "give a number or an array of numbers" if "set" in f.metadata else "give a value its documentation allows"
-            raise fail(self._named(), f"{f.name} is {shown(value)}", do) from None
+            raise fail(self._named(), f"{f.name} is {shown(value)}", do, argument=f.name) from None
 
     def _remember(self, marks: dict[str, Mark]) -> None:
         some = sorted((pair for pair in marks.items() if pair[1] != Mark()), key=lambda pair: pair[0])

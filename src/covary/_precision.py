@@ -44,8 +44,10 @@ def enable_cache(directory: str | None = None) -> str:
     directory
         The cache directory; by default ``~/.cache/covary``.
     """
+    from covary._write import make_folder
+
     directory = directory or os.path.join(os.path.expanduser("~"), ".cache", "covary")
-    os.makedirs(directory, exist_ok=True)
+    make_folder(directory, "enable_cache")
     jax.config.update("jax_compilation_cache_dir", directory)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

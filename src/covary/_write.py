@@ -106,7 +106,7 @@ def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterat
     """
     place = where(path, stream=stream)
     if isinstance(place, Unfit):
-        raise fail(who, *place, NotWritten)
+        raise fail(who, *place, NotWritten, argument="path")
     try:
         with _streamed(place) if place.stream else _renamed(place, who) as handle:
             yield handle
@@ -114,7 +114,7 @@ def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterat
         raise
     except OSError as error:
         what = f"{os.fsdecode(path)!r} was not written ({error.strerror or error})"
-        raise fail(who, what, "free space or write elsewhere", NotWritten) from None
+        raise fail(who, what, "free space or write elsewhere", NotWritten, argument="path") from None
 
 
 def make_folder(path: Any, who: str, *, parents: bool = True, argument: str | None = None) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from covary._arguments import check_kind
 from covary._checks import fail
 from covary._module import Module, child
 from covary.data import Inputs
@@ -16,6 +17,8 @@ from covary.likelihoods.base import AbstractLikelihood
 from covary.likelihoods.gaussian import Gaussian
 from covary.means.basis import Basis
 from covary.means.functions import AbstractMean, Zero
+
+BASES = ("ConstantBasis", "LinearBasis", "PolynomialBasis")  # functions that return a basis
 
 
 class GP(Module):
@@ -54,6 +57,14 @@ class GP(Module):
         """The kernels of the latent functions: one shared by all, or one for each."""
         return self.kernel if isinstance(self.kernel, tuple) else (self.kernel,)
 
+    def check_kinds(self) -> None:
+        """Raise an error if the kernel, the mean or the basis is an object of another kind."""
+        for kernel in self.kernels or (self.kernel,):
+            check_kind("GP", "kernel", kernel, (AbstractKernel,), "Matern52()")
+        check_kind("GP", "mean", self.mean, (AbstractMean,), "Function(f)" if callable(self.mean) else "Constant()")
+        if self.basis is not None:
+            check_kind("GP", "basis", self.basis, (Basis,), "Basis(function)", BASES)
+
     def check(self, X: Inputs) -> None:
         """Raise an error if the kernel or the mean does not fit these inputs."""
         for kernel in self.kernels:
@@ -83,6 +94,12 @@ class Model(Module):
         if isinstance(self.prior, AbstractKernel | str):
             raise fail("Model", "prior is a kernel", "write Model(GP(kernel))", argument="prior")
         Module.__post_init__(self)
+
+    def check_kinds(self) -> None:
+        """Raise an error if the prior, one of its parts or the likelihood is an object of another kind."""
+        check_kind("Model", "prior", self.prior, (GP,), "GP(kernel)")
+        self.prior.check_kinds()
+        check_kind("Model", "likelihood", self.likelihood, (AbstractLikelihood,), "Gaussian()")
 
     @property
     def kernel(self) -> Any:

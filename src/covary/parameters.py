@@ -17,9 +17,10 @@ import numpy as np
 from jax.core import Tracer
 from scipy.linalg import solve_triangular
 
-from covary._checks import CovaryError, as_numbers, fail, is_traced, namespace, shown
+from covary._checks import CovaryError, Option, as_numbers, fail, is_traced, namespace, shown
 from covary._module import CONVERT, HELD, STATIC, M, Mark, Marked, Module
 from covary._types import Array, ArrayLike
+from covary._words import counted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +39,14 @@ class Set:
 REAL = Set("real", lambda v: v, lambda u: u, lambda v: np.ones_like(v))
 Change = Callable[[str, np.ndarray, Mark], tuple[np.ndarray, Mark]]
 
-POSITIVE = Set("positive", lambda v: namespace(v).log(v), lambda u: namespace(u).exp(u), lambda v: v)
-UNIT = Set("unit", lambda v: namespace(v).log(v / (1 - v)), lambda u: 1 / (1 + namespace(u).exp(-u)), lambda v: v * (1 - v))
+
+def _exp(u: np.ndarray) -> np.ndarray:
+    """Compute exp(u), in compiled code without overflow: the derivative would be infinite, and zero times it NaN."""
+    return namespace(u).exp(u.clip(max=float(np.log(np.finfo(u.dtype).max) // 1)) if is_traced(u) else u)
+
+
+POSITIVE = Set("positive", lambda v: namespace(v).log(v), _exp, lambda v: v)
+UNIT = Set("unit", lambda v: namespace(v).log(v / (1 - v)), lambda u: 1 / (1 + _exp(-u)), lambda v: v * (1 - v))
 
 
 def _set_by_name(name: str) -> Set:
@@ -233,17 +240,19 @@ def matches(pattern: str, path: str) -> bool:
     return re.fullmatch(expression, path) is not None
 
 
-def select(who: str, patterns: str | Iterable[str], paths: Iterable[str]) -> list[str]:
+def select(who: str, patterns: str | Iterable[str], paths: Iterable[str], argument: str | None = None) -> list[str]:
     """Return the paths that match any of the patterns. A pattern without a match raises an error that lists the paths."""
     paths = list(paths)
     chosen: list[str] = []
     given = [patterns] if isinstance(patterns, str) or not isinstance(patterns, Iterable) else [*patterns]
     if not all(isinstance(pattern, str) for pattern in given):
-        raise fail(who, f"the paths of parameters are {shown(patterns)}", "give a string or a list of strings")
+        what = f"the paths of parameters are {shown(patterns)}"
+        raise fail(who, what, "give a string or a list of strings", argument=argument)
     for pattern in given:
         hit = [p for p in paths if matches(pattern, p)]
         if not hit:
-            raise fail(who, f"no parameter is called {pattern!r}", f"choose from {', '.join(paths) or 'none'}")
+            do = f"choose from {', '.join(paths) or 'none'}"
+            raise fail(who, f"no parameter is called {pattern!r}", do, argument=argument)
         chosen += [p for p in hit if p not in chosen]
     return chosen
 
@@ -269,9 +278,9 @@ def set_values(module: M, values: Mapping[str, ArrayLike | Marked], *, who: str 
     return rebuild(module, change)
 
 
-def freeze(module: M, patterns: str | Iterable[str], *, who: str = "parameters.freeze") -> M:
-    """Return a copy in which the parameters that match the patterns are fixed at their values. ``who`` begins errors."""
-    chosen = set(select(who, patterns, parameters(module)))
+def freeze(module: M, patterns: str | Iterable[str], *, who: str = "parameters.freeze", argument: str = "patterns") -> M:
+    """Return a copy in which the parameters that match the patterns are fixed; ``who`` and ``argument`` are for errors."""
+    chosen = set(select(who, patterns, parameters(module), argument))
     return rebuild(module, lambda p, v, m: (v, dataclasses.replace(m, fixed=True) if p in chosen else m))
 
 
@@ -280,15 +289,16 @@ def bound(module: M, bounds: Mapping[str, tuple[float, float]], *, who: str = "p
     paths = parameters(module)
     box: dict[str, tuple[float, float]] = {}
     if not isinstance(bounds, Mapping):
-        raise fail(who, f"the bounds are {shown(bounds)}", "give pairs of numbers by path")
+        raise fail(who, f"the bounds are {shown(bounds)}", "give pairs of numbers by path", argument="bounds")
     for pattern, pair in bounds.items():
         ends = as_numbers(who, f"the pair of {pattern!r}", pair)
         if ends.shape != (2,):
-            raise fail(who, f"the bounds of {pattern!r} are {shown(pair)}", "give two numbers")
+            raise fail(who, f"the bounds of {pattern!r} are {shown(pair)}", "give two numbers", argument="bounds")
         lower, upper = ends.tolist()
         if not lower < upper:
-            raise fail(who, f"the bounds of {pattern!r} are {lower} and {upper}", "give lower < upper")
-        box |= dict.fromkeys(select(who, pattern, paths), (lower, upper))
+            what = f"the bounds of {pattern!r} are {lower} and {upper}"
+            raise fail(who, what, "give lower < upper", argument="bounds")
+        box |= dict.fromkeys(select(who, pattern, paths, "bounds"), (lower, upper))
     return rebuild(module, lambda p, v, m: (v, dataclasses.replace(m, bounds=box[p]) if p in box else m))
 
 
@@ -342,13 +352,14 @@ class Packing(Generic[M]):
         found = parameters(model)
         leader: dict[str, str] = {}
         for group in tie:
-            paths = select("learn(tie=...)", group, found)
+            paths = select("learn(tie=...)", group, found, "tie")
             shapes = {found[p].value.shape for p in paths}
             if len(shapes) > 1:
-                raise fail("learn(tie=...)", f"{', '.join(paths)} have different shapes", "tie parameters of one shape")
+                what = f"{', '.join(paths)} have different shapes"
+                raise fail("learn(tie=...)", what, "tie parameters of one shape", argument="tie")
             held = [p for p in paths if found[p].mark.fixed]
             if held:
-                raise fail("learn(tie=...)", f"{held[0]} is fixed", "tie free parameters only")
+                raise fail("learn(tie=...)", f"{held[0]} is fixed", "tie free parameters only", argument="tie")
             first = next((leader.get(p, p) for p in paths if p in leader or p in leader.values()), paths[0])
             for path in paths:
                 if path != first:
@@ -425,7 +436,11 @@ class Packing(Generic[M]):
     def unpack(self, theta: Array) -> M:
         """Return the model at an unconstrained vector, which may be a JAX tracer."""
         values = {}
-        free = self.outward(theta if is_traced(theta) else np.asarray(theta, dtype=np.float64))
+        theta = theta if is_traced(theta) else np.asarray(theta, dtype=np.float64)
+        if theta.shape != (self.size,):
+            what = Option("theta") + f" has shape {theta.shape} but the model has {counted(self.size, 'free parameter')}"
+            raise fail("Packing.unpack", what, "give one number for each, in the order of names()")
+        free = self.outward(theta)
         for s in self.slots:
             value = s.space.constrain(free[s.start : s.stop]).reshape(s.shape)
             values |= dict.fromkeys(s.paths, value)

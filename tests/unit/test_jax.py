@@ -15,8 +15,8 @@ from covary._checks import CovaryError
 from covary.distributions import Gamma, HalfCauchy, InverseGamma, LogNormal, Normal, Uniform
 from covary.gram import Dense, LowRank
 from covary.inference import EP
-from covary.likelihoods import Bernoulli, Gaussian
-from covary.means import Basis, Constant, Function, Linear, LinearBasis
+from covary.likelihoods import BasisNoise, Bernoulli, Gaussian
+from covary.means import Basis, Constant, Function, Linear, LinearBasis, PolynomialBasis
 from covary.means.basis import BasisMean
 from covary.parameters import UNIT, Packing, fixed, parameters, positive
 
@@ -52,6 +52,10 @@ MODELS = {
     "weights": (model(), Data(X, Y, weight=WEIGHT, scatter=NOISE)),
     "two outputs": (model(), Data(X, np.stack([Y, Y**2], 1), noise_variance=NOISE, weight=WEIGHT)),
     "two outputs, basis": (model(GP(k.Matern52(), basis=LinearBasis())), Data(X, np.stack([Y, Y**2], 1))),
+    "noise that varies": (
+        Model(PLAIN, likelihood=BasisNoise(0.3, function=lambda x: np.sin(x), weights=[0.5, -0.2])),
+        Data(X, np.stack([Y, Y**2], 1), noise_variance=NOISE, weight=WEIGHT),
+    ),
 }
 
 
@@ -76,6 +80,55 @@ def test_a_basis_with_gaussian_weights_that_are_held() -> None:
         value, slope = jax.jit(jax.value_and_grad(at))(1.3)
     assert float(value) == pytest.approx(at(1.3), rel=1e-11)
     assert float(slope) == pytest.approx((at(1.3 + 1e-5) - at(1.3 - 1e-5)) / 2e-5, rel=1e-6)
+
+
+BASES = {  # two outputs at one of them, to save time
+    "vague": (LinearBasis(), Y),
+    "polynomial": (PolynomialBasis(3), Y),
+    "vague and Gaussian": (LinearBasis(covariance=[2.0, np.inf, 0.5]), np.stack([Y, Y**2], 1)),
+    "correlated": (Basis(lambda x: jnp.sin(x), covariance=[[2.0, 0.5], [0.5, 1.0]]), Y),
+}
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_basis_functions_of_traced_inputs(case: str) -> None:
+    basis, y = BASES[case]
+
+    def at(x: Any, covariance: Any = basis.covariance) -> Any:
+        return log_evidence(model(GP(k.Matern52(), basis=basis.replace(covariance=covariance))), Data(x, y))
+
+    covariance = None if basis.covariance is None else np.asarray(basis.covariance)
+    with jax.enable_x64(True):
+        both = jax.jit(jax.vmap(jax.value_and_grad(at, argnums=(0, 1)), in_axes=(0, None)))
+        values, (slopes, own) = both(np.stack([X, X + 2000.0]), covariance)
+    np.testing.assert_allclose(values[0], at(X), rtol=1e-10)
+    np.testing.assert_allclose(values[1], at(X + 2000.0), rtol=1e-10 if case != "polynomial" else 1e-6)
+    step = np.zeros_like(X)
+    step[3, 1] = 1e-5
+    assert float(slopes[0, 3, 1]) == pytest.approx((at(X + step) - at(X - step)) / 2e-5, rel=1e-6, abs=1e-8)
+    if covariance is not None:
+        step = np.zeros_like(covariance)
+        step.flat[-1] = 1e-5
+        slope = (at(X, covariance + step) - at(X, covariance - step)) / 2e-5
+        assert float(own[0].flat[-1]) == pytest.approx(slope, rel=1e-6)
+
+
+def test_functions_that_need_numpy_are_called_back() -> None:
+    def h(x: np.ndarray) -> np.ndarray:
+        return np.column_stack([np.ones(len(x)), np.sin(np.asarray(x))])
+
+    prior = GP(k.Matern52(), mean=BasisMean(h, weights=[0.2, 0.1, 0.3]), basis=Basis(h, covariance=[1.0, 2.0, 3.0]))
+    m = Model(prior, likelihood=BasisNoise(0.3, function=h, weights=[0.0, 0.5, -0.2]))
+    with jax.enable_x64(True):
+        values, slopes = jax.jit(jax.vmap(jax.value_and_grad(lambda m, x: log_evidence(m, Data(x, Y))), (None, 0)))(
+            m, np.stack([X, X + 1])
+        )
+        for part in (model(GP(k.Matern52(), mean=prior.mean)), model(GP(k.Matern52(), basis=prior.basis)), m):
+            with pytest.raises(CovaryError, match=r"the function uses NumPy, which JAX cannot diff.*write it with jax.numpy"):
+                jax.grad(lambda x, part=part: log_evidence(part, Data(x, Y)))(X)
+    np.testing.assert_allclose(values, [log_evidence(m, Data(x, Y)) for x in (X, X + 1)], rtol=1e-10)
+    expected = log_evidence_and_grad(m, DATA)[1].likelihood.weights
+    np.testing.assert_allclose(slopes.likelihood.weights[0], expected, rtol=1e-8)
 
 
 def test_jitter_given_to_the_gram_is_added() -> None:
@@ -162,10 +215,39 @@ def test_without_a_factor_the_value_is_minus_infinity_and_the_slope_zero() -> No
     assert float(both[1]) == pytest.approx(log_evidence(model(k.Matern52(), 1.0), data))
 
 
-def test_rows_that_contradict_each_other_without_noise() -> None:
-    data = Data([[0.0], [1.0]], [0.0, 1.0], weight=[2.0, 1.0], scatter=[0.5, 0.0])
+TWICE = np.repeat(X[:, :1], 2, axis=1)
+ENDLESS = {  # models and data whose log evidence is −∞, and free coordinates to add
+    "no factor": (model(k.Matern52(), fixed(0.0)), Data(TWICE[[0, 0, 0]], Y[:3]), 0.0),
+    "contradiction": (model(k.Matern52(), fixed(0.0)), Data(X[:2], Y[:2], weight=[2.0, 1.0], scatter=[0.5, 0.0]), 0.0),
+    "short lengthscales": (model(), DATA, [0.0, -360.0, -400.0, 0.0]),
+    "large variance": (model(), DATA, [800.0, 0.0, 0.0, 0.0]),
+    "large noise": (model(k.Matern52()), DATA, [0.0, 800.0]),
+    "large mean": (model(GP(k.Matern52(), mean=Constant(1e200))), DATA, 0.0),
+    "dependent basis": (model(GP(k.Matern52(), basis=LinearBasis())), Data(TWICE, Y), 0.0),
+    "no covariance": (model(GP(k.Matern52(), basis=LinearBasis(covariance=-np.eye(3)))), DATA, 0.0),
+}
+
+
+@pytest.mark.parametrize("case", ENDLESS)
+def test_all_derivatives_are_zero_where_the_value_is_minus_infinity(case: str) -> None:
+    """Also if the numbers overflow, so that the derivative of an intermediate result is infinite or NaN."""
+    m, data, added = ENDLESS[case]
+    packing = Packing(m)
+
+    def at(theta: Any, data: Data, covariance: Any) -> Any:
+        there, basis = packing.unpack(theta), m.prior.basis
+        if basis is not None:
+            there = there.replace(prior=there.prior.replace(basis=basis.replace(covariance=covariance)))
+        return log_evidence(there, data)
+
+    covariance = None if m.prior.basis is None else m.prior.basis.covariance
+    there = packing.pack(m) + added, data, covariance
     with jax.enable_x64(True):
-        assert jax.jit(log_evidence)(model(k.Matern52(), fixed(0.0)), data) == -np.inf
+        value, slopes = jax.jit(jax.value_and_grad(at, argnums=(0, 1, 2)))(*there)
+        forward = jax.jvp(lambda theta: at(theta, data, covariance), there[:1], (np.ones(packing.size),))[1]
+    assert float(value) == -np.inf
+    assert (flat(slopes) == 0).all()
+    assert float(forward) == 0
 
 
 def test_64_bit_must_be_on_unless_the_data_are_float32() -> None:
@@ -186,6 +268,11 @@ def test_64_bit_must_be_on_unless_the_data_are_float32() -> None:
 @pytest.mark.parametrize(
     ("call", "words"),
     [
+        (lambda m, d: log_evidence(m, d, gram="exact"), r"gram is 'exact'; give an object such as gram=Dense\(\)"),
+        (lambda m, d: log_evidence(m, d, gram=Dense), r"gram is the class Dense; write Dense\(\)"),
+        (lambda m, d: log_evidence(model(), d, gram=Dense(m.likelihood.variance)), "gram has a traced number; give a plain"),
+        (lambda m, d: condition(model(), d).predict(m.likelihood.variance * X).f.mean[0], "predict: X is traced by JAX; pred"),
+        (lambda m, d: log_evidence(Packing(m).unpack(m.kernel.kernel.lengthscale), d), r"theta has shape \(2,\) but the m.* 4"),
         (lambda m, d: log_evidence(m, d, gram=LowRank(5)), r"gram=LowRank.*use gram=Dense\(\), or use log_evidence_and_grad"),
         (lambda m, d: log_evidence(m, d, inference=EP()), r"inference=EP.*use inference=Exact\(\), or use log_evidence_and"),
         (lambda m, d: log_evidence(m.replace(likelihood=Bernoulli()), d), r"likelihood=Bernoulli.*log_evidence_and_grad"),
@@ -210,12 +297,6 @@ def test_64_bit_must_be_on_unless_the_data_are_float32() -> None:
 def test_what_cannot_be_traced_says_what_to_use(call: Any, words: str) -> None:
     with jax.enable_x64(True), pytest.raises(CovaryError, match=words):
         jax.grad(call)(model(), DATA)
-
-
-def test_basis_functions_need_inputs_that_are_known() -> None:
-    m = model(GP(k.Matern52(), basis=LinearBasis()))
-    with jax.enable_x64(True), pytest.raises(CovaryError, match="X or their covariance is traced"):
-        jax.jit(log_evidence)(m, DATA)
 
 
 def test_packing_and_priors_make_a_log_posterior() -> None:

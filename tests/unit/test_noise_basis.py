@@ -12,7 +12,6 @@ from scipy import stats
 from covary import GP, Data, Model, condition, learn, log_evidence, log_evidence_and_grad
 from covary._checks import CovaryError
 from covary.gram import LowRank, Markov, Vecchia
-from covary.gram.traced import traced_log_evidence_and_grad
 from covary.inference import EP, SVGP, Laplace
 from covary.kernels import Matern32, Matern52
 from covary.likelihoods import Gaussian
@@ -176,7 +175,6 @@ def test_whatever_needs_one_variance_gets_a_sentence() -> None:
         lambda: condition(MODEL, data, inference=Laplace()),
         lambda: condition(MODEL, data, inference=EP()),
         lambda: condition(MODEL, data, inference=SVGP(), gram=svgp),
-        lambda: traced_log_evidence_and_grad(MODEL, data),
         lambda: NOISE.log_prob(0.0, 0.0),
         lambda: NOISE.predictive(Y, np.ones(N)),
     ):

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covary._arguments import explained_function
 from covary._checks import CovaryError, fail
 from covary._errors import Option, phrase
 from covary.files.container import PAGE as PAGE
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from covary.fits import Fit, Fitted, Model
 
 
+@explained_function("save")
 def save(model: Model, path: str | os.PathLike[str], *, factor: bool | None = None) -> None:
     """Write a fitted model to a file atomically.
 
@@ -64,6 +66,7 @@ def save(model: Model, path: str | os.PathLike[str], *, factor: bool | None = No
     write_fit(fit, path, factor=factor)
 
 
+@explained_function("load")
 def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., jax.Array]] | None = None) -> Any:
     """Load a model written by :func:`save`, in this or another process: predictions are identical to the last bit.
 
@@ -123,12 +126,12 @@ def read_fit(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[.
     >>> fit.family, fit.origin.estimator, fit.target
     ('gaussian_process', 'GPRegressor', ('y',))
     """
-    given = dict(functions or {})
-    if not all(isinstance(name, str) and callable(f) for name, f in given.items()):
+    given = dict(functions) if isinstance(functions, Mapping) else {"": functions} if functions else {}
+    if not all(name and isinstance(name, str) and callable(f) for name, f in given.items()):
         what = Option("functions") + " is not a dict of functions by name"
         raise fail("load", what, "give " + Option("functions", "{'name': function}"))
     if not isinstance(path, str | os.PathLike):
-        raise BadFile("load", f"the path is of type {type(path).__name__}", "give the name of a file")
+        raise BadFile("load", f"the path is of type {type(path).__name__}", "give the name of a file", argument="path")
     kind, page, arrays = read(path)
     family, estimator = _family_of_file(path, kind, page)
     used = page.get("functions", [])
@@ -172,7 +175,7 @@ def _blaming(path: str | os.PathLike[str]) -> Iterator[None]:
         if len(what) > 400:  # a file may hold texts of any length
             what = phrase(f"{what[:300]} ... {what[-100:]}")
         source = "" if error.who == "load" else f"{error.who}: "
-        raise BadFile("load", f"{str(path)!r} cannot be used: {source}" + what, error.do) from None
+        raise BadFile("load", f"{str(path)!r} cannot be used: {source}" + what, error.do, argument="path") from None
     except MemoryError:
         raise bad(path, "needs more memory than is available") from None
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError, RecursionError) as error:

@@ -49,7 +49,7 @@ class NeedsFunctions(BadFile):
 
 def bad(path: str | os.PathLike[str], what: str, do: Text = "use a file written by covary, or " + AGAIN) -> BadFile:
     """Return an error about a file, in the common format."""
-    return BadFile("load", f"{str(path)!r} {what}", do)
+    return BadFile("load", f"{str(path)!r} {what}", do, argument="path")
 
 
 def write(path: str | os.PathLike[str], kind: str, page: Mapping[str, Json], arrays: Mapping[str, np.ndarray]) -> None:

@@ -6,14 +6,16 @@ Used on accelerators by ``learn``, and by samplers that need the evidence inside
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 
-from covary._checks import NotPositiveDefinite
+from covary._checks import NotPositiveDefinite, is_traced
 from covary._module import without_marks
 from covary._precision import cast
 from covary._types import Array
@@ -23,6 +25,7 @@ from covary.gram.dense import DiagonalFactor, NoiseFactor
 from covary.gram.linalg import LANES
 from covary.kernels.base import AbstractKernel
 from covary.likelihoods.gaussian import Gaussian
+from covary.means.basis import coordinates
 from covary.model import Model
 from covary.sites import AbstractSites, Diagonal, Noise
 
@@ -92,70 +95,74 @@ def terms(kernel: AbstractKernel, X: Inputs, shift: jax.Array, sites: AbstractSi
 class Projected(NamedTuple):
     """Explicit basis functions at the training rows, in their own coordinates (see ``means.basis.Coordinates``)."""
 
-    H: jax.Array | np.ndarray  # (n, m)
-    precision: jax.Array | np.ndarray  # (m, m)
-    log_det: jax.Array | float
-    vague: jax.Array | int  # the number of vague weights
+    H: Array  # (n, m)
+    precision: Array  # (m, m)
+    log_det: Array | float
+    vague: Array | np.integer  # the number of vague weights
+    dependent: Array | np.bool_
 
 
 def projected(model: Model, X: Inputs) -> Projected | None:
-    """Return the basis functions of a model at concrete (not traced) inputs, or None if it has none."""
-    if model.prior.basis is None:
+    """Return the basis functions of a model at the training rows, or None if it has none."""
+    basis = model.prior.basis
+    if basis is None:
         return None
-    H = model.prior.basis.bind(X)
-    own = H.coordinates
-    return Projected(np.asarray(H), own.precision.astype(H.dtype), own.log_det, int(own.prior.vague.sum()))
+    H = basis.evaluate(X)
+    own = coordinates(H, basis.weight_prior(H.shape[1]))
+    return Projected(own.at(H), own.precision.astype(H.dtype), own.log_det, own.prior.vague.sum(), own.dependent)
 
 
-def _solved(C: jax.Array, r: jax.Array, basis: Projected | None) -> tuple[jax.Array, tuple[Array, ...]]:
-    """Return the quadratic and the determinant term of log N(r | 0, C) with the weights of a basis integrated out.
+class _Solved(NamedTuple):
+    """The terms of log N(r | 0, C) with the weights of a basis integrated out."""
 
-    Also return whether C has a valid factor, C⁻¹r (basis projected out), the factor and, with a basis, C⁻¹H and the precision
-    of its weights.
-    """
+    value: jax.Array  # −½(quad + logdet); −∞ if C has no valid factor
+    L: jax.Array
+    alpha: jax.Array  # C⁻¹(r − H beta)
+    U: jax.Array  # C⁻¹H
+    A: jax.Array
+    beta: jax.Array
+
+
+def _solved(C: jax.Array, r: jax.Array, H: jax.Array, P: jax.Array) -> _Solved:
     L = jax.lax.linalg.cholesky(C, symmetrize_input=False)
     pivots = jnp.diagonal(L)
     least = jnp.finfo(C.dtype).eps * max(10.0, C.shape[0] ** 0.5) * jnp.diagonal(C).max()
-    sound = jnp.isfinite(pivots).all() & (pivots.min() ** 2 > least)
-    L = jnp.where(sound, L, jnp.eye(C.shape[0], dtype=C.dtype))
-    outputs = r.size // C.shape[0]
+    sound = pivots.min() ** 2 > least
     alpha = jax.scipy.linalg.cho_solve((L, True), r)
-    logdet = 2 * jnp.log(jnp.where(sound, pivots, 1.0)).sum()
-    kept: tuple[Array, ...] = (L,)
-    if basis is not None:
-        H = jnp.asarray(basis.H)
+    U, A, beta = H, P, r[:0]
+    logdet = 2 * jnp.log(pivots).sum()
+    if H.shape[1]:
         U = jax.scipy.linalg.cho_solve((L, True), H)
-        A = H.T @ U + jnp.asarray(basis.precision)
+        A = H.T @ U + P
         A = (A + A.T) / 2
         sign, more = jnp.linalg.slogdet(A)
-        sound &= (sign > 0) & jnp.isfinite(more)
-        alpha = alpha - U @ jnp.linalg.solve(A, U.T @ r)
-        logdet = logdet + more
-        kept = (L, U, A)
-    value = -0.5 * ((r * alpha).sum() + outputs * logdet)
-    return jnp.where(sound, value, -jnp.inf), (sound, alpha, *kept)
+        beta = jnp.linalg.solve(A, U.T @ r)
+        alpha, logdet, sound = alpha - U @ beta, logdet + more, sound & (sign > 0)
+    value = -0.5 * ((r * alpha).sum() + (r.size // C.shape[0]) * logdet)
+    return _Solved(jnp.where(sound & jnp.isfinite(value), value, -jnp.inf), L, alpha, U, A, beta)
 
 
 @jax.custom_jvp
-def _gaussian(C: jax.Array, r: jax.Array, basis: Projected | None) -> jax.Array:
-    return _solved(C, r, basis)[0]
+def _gaussian(C: jax.Array, r: jax.Array, H: jax.Array, P: jax.Array) -> jax.Array:
+    return _solved(C, r, H, P).value
 
 
 @_gaussian.defjvp
 def _gaussian_slope(
-    primals: tuple[jax.Array, jax.Array, Projected | None], tangents: tuple[jax.Array, jax.Array, Projected | None]
+    primals: tuple[jax.Array, jax.Array, jax.Array, jax.Array], tangents: tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     """Return the directional derivative by R&W, eq. 5.9, which does not differentiate the factor."""
-    C, r, basis = primals
-    value, (sound, alpha, L, *more) = _solved(C, r, basis)
+    value, L, alpha, U, A, beta = _solved(*primals)
     half = jax.scipy.linalg.solve_triangular(L, jnp.eye(L.shape[0], dtype=L.dtype), lower=True)
     R = half.T @ half
-    if more:
-        U, A = more
-        R = R - U @ jnp.linalg.solve(A, U.T)
-    a = alpha if alpha.ndim == 2 else alpha[:, None]
-    G = jnp.where(sound, 0.5 * (a @ a.T - a.shape[1] * R), 0.0)
-    return value, (G * tangents[0]).sum() - (jnp.where(sound, alpha, 0.0) * tangents[1]).sum()
+    a, b = (v if v.ndim == 2 else v[:, None] for v in (alpha, beta))
+    outputs, (C, r, H, P) = a.shape[1], tangents
+    slope = -(alpha * r).sum()
+    if U.shape[1]:
+        inverse = jnp.linalg.inv(A)
+        R = R - U @ inverse @ U.T
+        slope += ((a @ b.T - outputs * U @ inverse) * H).sum() - 0.5 * ((b @ b.T + outputs * inverse) * P).sum()
+    return value, slope + 0.5 * ((a @ a.T - outputs * R) * C).sum()
 
 
 def _repeats(v: jax.Array, data: Data, outputs: int) -> jax.Array | float:
@@ -173,7 +180,9 @@ def _repeats(v: jax.Array, data: Data, outputs: int) -> jax.Array | float:
 def evidence(
     model: Model, data: Data, jitter: jax.Array | np.ndarray | float = 0.0, basis: Projected | None = None
 ) -> jax.Array:
-    """Return the exact log evidence under Gaussian noise, in jax.numpy: −∞ with zero gradient if K + noise has no factor.
+    """Return the exact log evidence under Gaussian noise, in jax.numpy.
+
+    It is −∞, with zero derivatives, if K + noise has no Cholesky factor or the numbers overflow.
 
     Parameters
     ----------
@@ -182,27 +191,60 @@ def evidence(
     jitter
         The jitter added to the diagonal, as a fraction of the mean diagonal of K.
     basis
-        The explicit basis functions at these inputs, from :func:`projected`.
+        The explicit basis functions at these inputs, from :func:`projected`; computed here if None.
 
     References
     ----------
     Rasmussen & Williams (2006), eqs. 2.30, 2.42, 2.45, 5.9.
     """
+    return _flat_where_infinite(_evidence, model, data, jitter, basis)
+
+
+def _flat_where_infinite(
+    function: Callable[..., jax.Array], *args: Model | Data | Projected | Array | float | None
+) -> jax.Array:
+    """Call a function with all its derivatives replaced by zero where its value is −∞.
+
+    There the derivatives of intermediate results may be infinite or NaN, and so is zero times them. Therefore the gradient is
+    computed here, in reverse mode even for a derivative in one direction, and replaced before it is multiplied by anything.
+    """
+    leaves, tree = jax.tree_util.tree_flatten(args)
+    traced = {i: leaf for i, leaf in enumerate(leaves) if is_traced(leaf)}
+
+    def plain(moved: dict[int, jax.Array]) -> jax.Array:
+        return function(*jax.tree_util.tree_unflatten(tree, [moved.get(i, leaf) for i, leaf in enumerate(leaves)]))
+
+    def slope(primals: tuple[dict[int, jax.Array]], tangents: tuple[dict[int, jax.Array]]) -> tuple[jax.Array, jax.Array]:
+        (values,), (directions,) = primals, tangents
+        along = {i: v for i, v in directions.items() if not isinstance(v, SymbolicZero)}
+        value, pull = jax.vjp(lambda moved: plain(values | moved), {i: values[i] for i in along})
+        (gradient,) = pull(jnp.ones_like(value))
+        parts = [(jnp.where(value > -jnp.inf, gradient[i], 0.0) * v).sum() for i, v in along.items()]
+        return value, sum(parts[1:], parts[0]).astype(value.dtype)
+
+    guarded = jax.custom_jvp(plain)
+    guarded.defjvp(slope, symbolic_zeros=True)
+    return guarded(traced)
+
+
+def _evidence(model: Model, data: Data, jitter: Array | float, basis: Projected | None) -> jax.Array:
+    basis = projected(model, data.X) if basis is None else basis
     model = cast(without_marks(model), data.dtype)
     assert isinstance(model.likelihood, Gaussian)
     K = model.prior.kernel.block(data.X, data.X)
     mean = model.prior.mean.block(data.X)
     r = data.y - (mean if data.y.ndim == 1 else mean[:, None])
     outputs = r.size // data.rows
-    assert isinstance(model.likelihood, Gaussian)
-    v = jnp.broadcast_to(jnp.asarray(model.likelihood.variance, data.dtype), (data.rows,))
-    v = v if data.noise_variance is None else v + data.noise_variance
+    v = jnp.asarray(model.likelihood.variances(data))
     extra = jitter * jax.lax.stop_gradient(jnp.mean(jnp.diagonal(K)))
     spread = (v if data.weight is None else v / data.weight) + extra
-    free = data.rows - (0 if basis is None else basis.vague)
-    constant = free * jnp.log(2 * jnp.pi) + (0.0 if basis is None else basis.log_det)
-    value = _gaussian(K + jnp.diag(spread), r, basis) - 0.5 * outputs * constant + _repeats(v, data, outputs)
-    return value.astype(data.dtype)
+    free, H, P, value = data.rows, jnp.zeros((data.rows, 0), data.dtype), jnp.zeros((0, 0), data.dtype), 0.0
+    if basis is not None:
+        free, H, P = free - basis.vague, jnp.asarray(basis.H), jnp.asarray(basis.precision)
+        value = jnp.where(basis.dependent, -jnp.inf, -0.5 * outputs * basis.log_det)
+    value += _gaussian(K + jnp.diag(spread), r, H, P) - 0.5 * outputs * free * jnp.log(2 * jnp.pi)
+    value += _repeats(v, data, outputs)
+    return jnp.where(jnp.isnan(value), -jnp.inf, value).astype(data.dtype)
 
 
 _value_and_grad = jax.jit(jax.value_and_grad(evidence))

@@ -20,7 +20,8 @@ from typing import NamedTuple, overload
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from covary._checks import fail
+from covary._arguments import check_kind, explained_function
+from covary._checks import fail, is_traced
 from covary._errors import Option
 from covary._memory import check_memory
 from covary._precision import precision, traced
@@ -40,13 +41,32 @@ TOUCHING, CLEARLY = 1e-6, 1e-5  # tolerated violation on the wrong side, and req
 GROUP = 5000  # rows tried first: for most tables, few rows are enough to rule out separation
 
 
-def check_both(who: str, model: Model, data: Data) -> None:
-    """Raise an error unless these are a model and data, and the model matches the columns."""
+def check_kinds(
+    who: str, model: Model | HasModel, data: Data, inference: AbstractInference, gram: AbstractGram | AbstractPlan
+) -> None:
+    """Raise an error for arguments of another kind; constructors do not look at values, which may be tracers."""
+    plain = as_model(model)
+    check_pair(who, plain, data)
+    plain.check_kinds()
+    check_kind(who, "inference", inference, (AbstractInference,), "Exact()")
+    check_kind(who, "gram", gram, (AbstractGram, AbstractPlan), "Dense()", ("Committee",))
+    for name, part in (("inference", inference), ("gram", gram)):
+        if any(map(is_traced, vars(part).values())):
+            raise fail(who, Option(name) + " has a traced number", "give a plain one, and trace only the model and the data")
+
+
+def check_pair(who: str, model: Model, data: Data) -> None:
+    """Raise an error unless these are a model and data."""
     if not isinstance(model, Model):  # results of learn are unwrapped by the callers
         what = f"got {type(model).__name__} for the model"
-        raise fail(who, what, "give a Model(GP(kernel), " + Option("likelihood", "...") + ")")
+        raise fail(who, what, "give a Model(GP(kernel), " + Option("likelihood", "...") + ")", argument="model")
     if not isinstance(data, Data):
-        raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)")
+        raise fail(who, f"got {type(data).__name__} for the data", "give Data(X, y)", argument="data")
+
+
+def check_both(who: str, model: Model, data: Data) -> None:
+    """Raise an error unless these are a model and data without tracers, and the model matches the columns."""
+    check_pair(who, model, data)
     if traced(model, data):
         raise fail(who, "it cannot be traced by JAX", "use jax.value_and_grad(log_evidence)")
     model.prior.check(data.X)
@@ -130,6 +150,7 @@ def condition(
 ) -> AbstractPosterior: ...
 
 
+@explained_function("condition")
 def condition(
     model: Model | HasModel,
     data: Data,
@@ -159,6 +180,7 @@ def condition(
     >>> post.predict([[0.5]]).f.mean.round(3)
     array([0.54])
     """
+    check_kinds("condition", model, data, inference, gram)
     if isinstance(gram, AbstractPlan):
         check_both("condition", as_model(model), data)
         return gram.condition(model, data, inference)

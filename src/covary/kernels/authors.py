@@ -7,13 +7,15 @@ from functools import wraps
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from covary._checks import CovaryError, fail
+from covary._checks import CovaryError, fail, is_traced
 from covary._errors import Option, Remedy, Text
 from covary._module import Module, without_marks
 from covary._precision import precision, traced
 from covary._types import Array, ArrayLike
+from covary._words import counted
 from covary.data import Inputs, Rows
 
 if TYPE_CHECKING:
@@ -92,12 +94,46 @@ def traced_shape(
     except CovaryError:
         raise
     except jax.errors.TracerArrayConversionError:
-        found = f"{what} uses NumPy, which JAX cannot differentiate"
-        raise fail(who, found, "write it with jax.numpy (import jax.numpy as jnp)") from None
+        raise _in_numpy(who, what) from None
     except Exception as error:
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise fail(who, f"{what} fails ({reason[:200]})", do) from error
     return getattr(found, "shape", None)
+
+
+def _in_numpy(who: str, what: str) -> CovaryError:
+    return fail(who, f"{what} uses NumPy, which JAX cannot differentiate", "write it with jax.numpy (import jax.numpy as jnp)")
+
+
+def rows_of(who: str, function: Callable[..., ArrayLike], x: Array) -> np.ndarray:
+    """Return a user's function of the rows x (n, d) as a table (n, m), after checking its shape.
+
+    In compiled code, a function that needs NumPy is called back; the result cannot be differentiated over x then.
+    """
+    try:
+        found = jnp.asarray(function(x), x.dtype) if is_traced(x) else np.asarray(function(np.asarray(x)), x.dtype)
+    except Exception:
+        if not is_traced(x):
+            raise
+        found = _called_back(who, function, x)  # a function that fails for another reason fails there as well
+    if found.ndim != 2 or len(found) != len(x):
+        what = f"the function returned shape {found.shape} for {counted(len(x), 'row')}"
+        raise fail(who, what, "return one row for every row of x")
+    return found  # type: ignore[return-value]  # traced if x is
+
+
+def _called_back(who: str, function: Callable[..., ArrayLike], x: Array) -> jax.Array:
+    like = jax.ShapeDtypeStruct(rows_of(who, function, np.zeros(x.shape, x.dtype)).shape, x.dtype)
+
+    @jax.custom_jvp
+    def call(x: Array) -> jax.Array:
+        return jax.pure_callback(lambda x: rows_of(who, function, np.asarray(x)), like, x, vmap_method="sequential")
+
+    @call.defjvp
+    def refuse(primals: tuple[Array], tangents: tuple[Array]) -> tuple[jax.Array, jax.Array]:
+        raise _in_numpy(who, "the function")
+
+    return call(x)
 
 
 NOISE = Remedy("noise kernel", "noise belongs to the estimator: GPRegressor(noise=...)")

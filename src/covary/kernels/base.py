@@ -177,7 +177,7 @@ class AbstractKernel(Module, metaclass=_KernelClass):
             if shape not in ((), (X.columns,)):
                 size = counted(shape[0], "entry", "entries") if len(shape) == 1 else f"shape {shape}"
                 what = f"{f.name} has {size} but " + Option("X") + f" has {counted(X.columns, 'column')}"
-                raise fail(who, what, "give one number or one per column")
+                raise fail(who, what, "give one number or one per column", argument=f.name)
             if f.metadata["set"] is POSITIVE:
                 check_positive(who, f.name, value, zero=self.mark_of(f.name).fixed and f.name == "variance")
 

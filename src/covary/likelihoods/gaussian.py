@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from covary._checks import check_positive, fail
+from covary._checks import check_positive, fail, namespace
 from covary._errors import Place
 from covary._module import Numbers
 from covary._types import Array, ArrayLike
@@ -39,16 +39,16 @@ class Gaussian(AbstractLikelihood):
     def sites(self, data: Data) -> Noise:
         """Return the noise variance of every row."""
         check_positive("likelihoods.Gaussian", "variance", self.variance, zero=self.mark_of("variance").fixed)
-        v = self._each(data)
+        v = self.variances(data)
         return Noise(v if data.weight is None else v / data.weight)
 
     def pull_sites(self, data: Data, bar: np.ndarray) -> Gaussian:
         """Return the gradient over the noise variance, given the gradient over the sites."""
         return self.replace(variance=float((bar if data.weight is None else bar / data.weight).sum()) + self.repeats(data)[1])
 
-    def _each(self, data: Data) -> np.ndarray:
-        """Return the learned plus known variance of a single observation, per row."""
-        learned = np.full(data.rows, self.variance, data.dtype)
+    def variances(self, data: Data) -> np.ndarray:
+        """Return the learned plus known variance of a single observation, per row; also in compiled code."""
+        learned = namespace(self.variance).full(data.rows, self.variance, data.dtype)
         return learned if data.noise_variance is None else learned + data.noise_variance
 
     def repeats(self, data: Data) -> tuple[float, float]:
@@ -59,7 +59,7 @@ class Gaussian(AbstractLikelihood):
         """
         if data.weight is None and data.scatter is None:
             return 0.0, 0.0
-        v = self._each(data).astype(np.float64)
+        v = self.variances(data).astype(np.float64)
         w = np.ones(data.rows) if data.weight is None else data.weight.astype(np.float64)
         S = np.zeros(data.rows) if data.scatter is None else data.scatter.astype(np.float64)
         sharp = v == 0

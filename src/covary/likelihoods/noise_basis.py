@@ -10,12 +10,13 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from scipy import special
 
-from covary._checks import CovaryError, check_matrix, check_positive, fail
+from covary._checks import CovaryError, check_matrix, check_positive, fail, namespace
 from covary._errors import Option
 from covary._module import Numbers, static
-from covary._types import ArrayLike
+from covary._types import Array, ArrayLike
 from covary._words import counted
 from covary.data import Data, Rows, as_inputs
+from covary.kernels.authors import rows_of
 from covary.likelihoods.base import Moments
 from covary.likelihoods.gaussian import Gaussian
 from covary.parameters import fixed, positive, real
@@ -49,7 +50,7 @@ class Bumps:
         w = np.asarray(self.width, x.dtype)
         scaled, centres = x / w, a / w
         square = sum((scaled[:, k, None] - centres[None, :, k]) ** 2 for k in range(x.shape[1]))
-        return np.exp(-0.5 * square)
+        return namespace(x).exp(-0.5 * square)
 
 
 class BasisNoise(Gaussian):
@@ -67,7 +68,8 @@ class BasisNoise(Gaussian):
     level
         θ, the noise variance where the sum is zero, in the units of y squared.
     function
-        The φ: any NumPy function of the table x (n, d) that returns (n, J), such as ``Bumps``.
+        The φ: any function of the table x (n, d) that returns (n, J), such as ``Bumps``, in NumPy, or in jax.numpy to be
+        differentiated over x.
     weights
         The β, one real number per function.
 
@@ -119,35 +121,34 @@ class BasisNoise(Gaussian):
 
     def noise_at(self, X: Rows) -> np.ndarray:
         """Return the noise variance θ₃(x) at every row."""
-        return self._shape(np.asarray(as_inputs(X, "likelihoods.BasisNoise").x))[0]
+        return self._shape(as_inputs(X, "likelihoods.BasisNoise").x)[0]
 
-    def _shape(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _shape(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
         """Return θ₃ and φ at every row."""
         who = "likelihoods.BasisNoise"
-        phi = np.asarray(self.function(x), x.dtype)
-        if phi.ndim != 2 or len(phi) != len(x):
-            raise fail(who, f"the function returned shape {phi.shape} for {len(x)} rows", "return one row for every row of x")
-        beta = np.asarray(self.weights, x.dtype)
+        phi = rows_of(who, self.function, x)
+        xp = namespace(phi, self.weights, self.level)
+        beta = xp.asarray(self.weights, x.dtype)
         if beta.shape != phi.shape[1:]:
             what = f"weights has shape {beta.shape} for {phi.shape[1]} basis functions"
             raise fail(who, what, "give one each", argument="weights")
         most = 0.5 * float(np.log(np.finfo(x.dtype).max))  # avoids overflow
-        return np.asarray(self.level, x.dtype) * np.exp(np.clip(phi @ beta, -most, most)), phi
+        return xp.asarray(self.level, x.dtype) * xp.exp(xp.clip(phi @ beta, -most, most)), phi
 
     # used by Exact --------------------------------------------------------------------------------------------------
-    def _each(self, data: Data) -> np.ndarray:
-        learned = self._shape(np.asarray(data.X.x))[0]
+    def variances(self, data: Data) -> np.ndarray:
+        learned = self._shape(data.X.x)[0]
         return learned if data.noise_variance is None else learned + data.noise_variance
 
     def sites(self, data: Data) -> Noise:
         """Return the noise variance of every row."""
         check_positive("likelihoods.BasisNoise", "level", self.level)
-        v = self._each(data)
+        v = self.variances(data)
         return Noise(v if data.weight is None else v / data.weight)
 
     def pull_sites(self, data: Data, bar: np.ndarray) -> BasisNoise:
         """Return the gradient over level and weights, given the gradient over the sites."""
-        learned, phi = self._shape(np.asarray(data.X.x))
+        learned, phi = self._shape(data.X.x)
         each = (bar if data.weight is None else bar / data.weight) + self._repeat_slopes(data)
         each = each * learned
         return self.replace(level=float(each.sum()) / float(self.level), weights=phi.T @ each)
@@ -156,7 +157,7 @@ class BasisNoise(Gaussian):
         """Return the derivative of :meth:`repeats` over the noise variance of every row."""
         if data.weight is None and data.scatter is None:
             return 0.0
-        v, outputs = self._each(data).astype(np.float64), data.y.shape[1] if data.y.ndim == 2 else 1
+        v, outputs = self.variances(data).astype(np.float64), data.y.shape[1] if data.y.ndim == 2 else 1
         more = 0.0 if data.weight is None else data.weight.astype(np.float64) - 1
         scatter = 0.0 if data.scatter is None else data.scatter.astype(np.float64)
         return -0.5 * (outputs * more / v - scatter / v**2)

@@ -15,17 +15,17 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple, TypedDict
 
-import jax
+import jax.numpy as jnp
 import numpy as np
-from scipy import linalg
 
-from covary._checks import fail
+from covary._checks import fail, namespace
 from covary._errors import Option
 from covary._module import Module, Numbers, child, static
+from covary._precision import traced
 from covary._types import Array, ArrayLike
-from covary._words import counted
 from covary.data import Inputs
-from covary.means.coordinates import orthogonalising
+from covary.kernels.authors import rows_of
+from covary.means.coordinates import orthogonalising, triangular
 from covary.means.functions import AbstractMean
 from covary.parameters import fixed, real
 
@@ -39,7 +39,7 @@ class WeightPrior(NamedTuple):
     @property
     def vague(self) -> np.ndarray:
         """Mask of the vague weights."""
-        return np.asarray(self.proper == 0)
+        return self.proper == 0
 
 
 class Coordinates(NamedTuple):
@@ -54,25 +54,26 @@ class Coordinates(NamedTuple):
     R: np.ndarray  # (m, m), upper triangular
     precision: np.ndarray  # (m, m): R⁻ᵀB⁻¹R⁻¹, zero for vague weights
     log_det: float
-    dependent: bool  # whether these rows cannot distinguish some vague weights
+    dependent: np.bool_  # whether these rows cannot distinguish some vague weights
 
     def at(self, H: np.ndarray) -> np.ndarray:
         """Transform basis functions h(x) of any rows to these coordinates."""
-        return linalg.solve_triangular(self.R, np.asarray(H, np.float64).T, trans=1).T.astype(H.dtype)
+        return triangular(self.R, namespace(H).asarray(H, self.R.dtype).T, trans=1).T.astype(H.dtype)
 
     def original(self, u: np.ndarray) -> np.ndarray:
         """Return the weights (m, ...) of the original basis functions."""
-        flat = linalg.solve_triangular(self.R, np.asarray(u, np.float64).reshape(len(u), -1))
+        flat = triangular(self.R, np.asarray(u, np.float64).reshape(len(u), -1))
         return flat.reshape(np.shape(u)).astype(u.dtype)
 
 
 def coordinates(H: np.ndarray, prior: WeightPrior) -> Coordinates:
     """Return the coordinates for the basis functions at the training rows."""
-    own = prior.proper[:, None] * linalg.solve_triangular(prior.root, np.eye(len(prior.root)), lower=True)
-    R, dependent = orthogonalising(np.concatenate([H, own.astype(H.dtype)]))
-    half = linalg.solve_triangular(R, own.T, trans=1)
-    log_det = 2 * float(np.log(np.diagonal(R)).sum() + np.log(np.diagonal(prior.root)).sum())
-    return Coordinates(prior, R, half @ half.T, log_det, bool(dependent.any()))
+    xp = namespace(H, prior.root)
+    own = prior.proper[:, None] * triangular(prior.root, np.eye(len(prior.root)), lower=True)
+    R, dependent = orthogonalising(xp.concatenate([H, own.astype(H.dtype)]))
+    half = triangular(R, own.T, trans=1)
+    log_det = 2 * (xp.log(xp.diagonal(R)).sum() + xp.log(xp.diagonal(prior.root)).sum())
+    return Coordinates(prior, R, half @ half.T, log_det, dependent.any())
 
 
 class Evaluated(np.ndarray):
@@ -105,7 +106,8 @@ class Basis(Module):
     Parameters
     ----------
     function
-        The basis functions: any NumPy function of the table x (n, d) that returns (n, m).
+        The basis functions: any function of the table x (n, d) that returns (n, m), in NumPy, or in jax.numpy to be
+        differentiated over x.
     covariance
         None (all weights vague), one variance for all weights, one for each, or the matrix B (m, m). A weight with infinite
         variance is vague.
@@ -127,7 +129,7 @@ class Basis(Module):
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         """Return h(x) for every row, with shape (n, m)."""
-        return _table(self.function, np.asarray(X.x))
+        return rows_of("means.Basis", self.function, X.x)
 
     def bind(self, X: Inputs) -> Evaluated:
         """Return h(x) at the training rows, in their own coordinates."""
@@ -140,15 +142,18 @@ class Basis(Module):
         who = "means.Basis"
         if self.covariance is None:
             return WeightPrior(np.eye(m), np.zeros(m))
-        B = np.asarray(self.covariance, np.float64)
+        known = not traced(self.covariance)
+        B = np.asarray(self.covariance, np.float64) if known else jnp.asarray(self.covariance)
         if B.ndim < 2:
             if B.shape not in ((), (m,)):
                 raise fail(who, f"{len(B)} variances are given for {m} basis functions", "give one number, or one for each")
-            if not (B > 0).all():
+            if known and not (B > 0).all():
                 raise fail(who, f"a weight has variance {B[~(B > 0)].ravel()[0]:g}", "give positive numbers")
-            B = np.diag(np.broadcast_to(B, (m,)))
+            B = namespace(B).diag(namespace(B).broadcast_to(B, (m,)))
         if B.shape != (m, m):
             raise fail(who, f"the covariance has shape {B.shape} for {m} basis functions", "give a square matrix of that size")
+        if not known:
+            return _traced_prior(B)
         flat = np.isinf(np.diagonal(B))
         keep = ~flat
         inner = B[np.ix_(keep, keep)]
@@ -162,6 +167,13 @@ class Basis(Module):
         except np.linalg.LinAlgError:
             raise fail(who, "the covariance is not positive definite", "check its entries, or give variances only") from None
         return WeightPrior(root, keep.astype(np.float64))
+
+
+def _traced_prior(B: Array) -> WeightPrior:
+    """Return the prior of the weights with covariance B in jax.numpy: NaN if it is not positive definite."""
+    keep = ~jnp.isinf(jnp.diagonal(B))
+    root = jnp.linalg.cholesky(jnp.where(keep[:, None] & keep, B, jnp.eye(len(B))))
+    return WeightPrior(root, keep.astype(root.dtype))  # type: ignore[arg-type]  # annotated for the host
 
 
 class BasisMean(AbstractMean):
@@ -188,27 +200,28 @@ class BasisMean(AbstractMean):
     weights: Numbers = real(0.0)
 
     def check(self, X: Inputs) -> None:
-        m = _table(self.function, np.asarray(X.x[:1])).shape[1]
+        m = self._functions(X.take(slice(0, 1))).shape[1]
         if np.shape(self.weights) not in ((), (m,)):
             what = f"weights has shape {np.shape(self.weights)} for {m} basis functions"
             raise fail("means.BasisMean", what, "give one each", argument="weights")
 
     def evaluate(self, X: Inputs) -> np.ndarray:
-        H = _table(self.function, np.asarray(X.x))
+        H = self._functions(X)
         return H @ np.broadcast_to(np.asarray(self.weights, H.dtype), H.shape[1:])
 
     def block(self, X: Inputs) -> Array:
-        shape = _table(self.function, np.zeros(X.x.shape)).shape
-        like = jax.ShapeDtypeStruct(shape, X.x.dtype)
-        H = jax.pure_callback(lambda x: _table(self.function, np.asarray(x)), like, X.x, vmap_method="sequential")
-        return H @ jax.numpy.broadcast_to(self.weights, shape[1:])
+        H = self._functions(X)
+        return H @ jnp.broadcast_to(self.weights, H.shape[1:])
+
+    def _functions(self, X: Inputs) -> np.ndarray:
+        return rows_of("means.BasisMean", self.function, X.x)
 
     def design(self, X: Inputs) -> dict[str, np.ndarray]:
-        H = _table(self.function, np.asarray(X.x))
+        H = self._functions(X)
         return {"weights": H if np.ndim(self.weights) else H.sum(1, keepdims=True)}
 
     def pull(self, X: Inputs, bar: np.ndarray) -> BasisMean:
-        slope = _table(self.function, np.asarray(X.x)).T @ bar
+        slope = self._functions(X).T @ bar
         return self.replace(weights=slope if np.ndim(self.weights) else slope.sum())
 
 
@@ -299,17 +312,8 @@ def scale_free_log_evidence(posterior: Any) -> float:
 # common bases ----------------------------------------------------------------------------------------------------------
 
 
-def _table(function: Callable[[np.ndarray], ArrayLike], x: np.ndarray) -> np.ndarray:
-    """Return h(x) as a table, after checking its shape."""
-    H = np.asarray(function(x), x.dtype)
-    if H.ndim != 2 or H.shape[0] != len(x):
-        what = f"the function returned shape {H.shape} for {counted(len(x), 'row')}"
-        raise fail("means.Basis", what, "return one row for every row of x")
-    return H
-
-
 def _with_intercept(x: np.ndarray) -> np.ndarray:
-    return np.column_stack([np.ones(len(x), x.dtype), x])
+    return namespace(x).column_stack([np.ones(len(x), x.dtype), x])
 
 
 def _ones(x: np.ndarray) -> np.ndarray:
@@ -323,7 +327,7 @@ class _Powers:
     degree: int
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        return np.column_stack([np.ones(len(x), x.dtype), *(x**p for p in range(1, self.degree + 1))])
+        return namespace(x).column_stack([np.ones(len(x), x.dtype), *(x**p for p in range(1, self.degree + 1))])
 
 
 def ConstantBasis(*, covariance: ArrayLike | None = None) -> Basis:

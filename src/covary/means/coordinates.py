@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from scipy import linalg
+
+from covary._checks import is_traced
+from covary._types import Array
+
+
+def triangular(R: Array, B: Array, **how: int) -> np.ndarray:
+    """Solve a triangular system by JAX if a matrix is JAX's, else by SciPy."""
+    engine = jax.scipy.linalg if isinstance(R, jax.Array) or isinstance(B, jax.Array) else linalg
+    return engine.solve_triangular(R, B, **how)
 
 
 def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -24,6 +35,8 @@ def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     m = H.shape[1]
     precise = 16 * max(m, 4) * np.finfo(H.dtype if H.dtype.kind == "f" else np.float64).eps
+    if is_traced(H):
+        return _traced(H, precise)
     triangle: np.ndarray = np.asarray(linalg.qr(np.asarray(H, np.float64), mode="r")[0])[:m]
     whole = triangle * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)[: len(triangle), None]
     length = np.linalg.norm(whole, axis=0)
@@ -44,3 +57,13 @@ def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if kept.all():
         R = whole
     return R, ~kept
+
+
+def _traced(H: Array, precise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return R and the mask in jax.numpy; R is a constant for derivatives, and not invertible if columns are dependent."""
+    wide = jax.dtypes.canonicalize_dtype(np.float64)
+    triangle = jnp.linalg.qr(jax.lax.stop_gradient(H).astype(wide), mode="r")
+    R = triangle * jnp.where(jnp.diagonal(triangle) < 0, -1.0, 1.0)[:, None]
+    length = jnp.linalg.norm(R, axis=0)
+    taken = length @ jnp.abs(triangular(R, jnp.triu(R, 1)))
+    return R, ~(jnp.diagonal(R) > precise * (length + taken))  # type: ignore[return-value]  # annotated for the host

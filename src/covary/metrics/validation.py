@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from covary._checks import as_array, fail, from_arrow
+from covary._arguments import explained_function
+from covary._checks import as_array, check_object, fail, from_arrow, shown
 from covary._errors import Option
 from covary._types import ArrayLike, Seed
 from covary._words import counted
@@ -29,6 +30,7 @@ _WITH_STD = {"nlpd": nlpd, "crps": crps, "calibration_error": calibration_error}
 _CLASSES = {"log_loss": log_loss, "brier": brier, "error_rate": error_rate}
 
 
+@explained_function("metrics.scorer")
 def scorer(name: str, *, level: float = 0.95, y_train: ArrayLike | Mapping[Hashable, float] | None = None) -> partial[float]:
     """Return a scorer for scikit-learn's ``scoring=``: r2, smse, rmse, mae, nlpd, crps, calibration_error, msll or coverage.
 
@@ -113,6 +115,7 @@ class CrossValidation:
         return _text(f"Cross-validation, {len(self.rows)} folds{level}", self.to_frame())
 
 
+@explained_function("metrics.cross_validate")
 def cross_validate(
     estimator: Any,
     X: ArrayLike,
@@ -138,6 +141,7 @@ def cross_validate(
     from sklearn.utils.parallel import Parallel, delayed
 
     who = "metrics.cross_validate"
+    _estimates(who, estimator)
     _level(who, level)
     classes = _classifies(estimator)
     (_gives_probabilities if classes else _gives_std)(estimator, who)
@@ -193,6 +197,7 @@ class LearningCurve:
         return _text(f"Learning curve: {self.verdict}", self.to_frame())
 
 
+@explained_function("metrics.learning_curve")
 def learning_curve(
     estimator: Any,
     X: ArrayLike,
@@ -216,6 +221,7 @@ def learning_curve(
     from sklearn.utils import check_random_state
 
     who = "metrics.learning_curve"
+    _estimates(who, estimator)
     X, y, splits = _splits(who, X, y, cv, random_state)
     given, most = np.asarray(list(sizes)), min(len(train) for train, _ in splits)
     if given.dtype.kind == "f" and ((given > 0) & (given <= 1)).all():
@@ -254,6 +260,13 @@ def _verdict(sizes: np.ndarray, training: np.ndarray, validation: np.ndarray) ->
         return f"{what}; more data do not help, a richer kernel or further inputs may."
     what = f"validation R² is {valid:.2f}, below the training R² of {train:.2f} and not clearly rising: overfitting"
     return f"{what}; simplify the model, or use more folds to be sure."
+
+
+def _estimates(who: str, estimator: Any) -> None:
+    """Raise an error unless this is an estimator with fit and predict, which a class is not."""
+    check_object(who, "estimator", estimator)
+    if not (hasattr(estimator, "fit") and hasattr(_final(estimator), "predict")):
+        raise fail(who, Option("estimator") + f" is {shown(estimator)}", "give an estimator such as GPRegressor()")
 
 
 def _final(estimator: Any) -> Any:

@@ -157,7 +157,7 @@ def conditioned(model: Model, seen: Data) -> Posterior:
 def errors(posterior: Posterior) -> tuple[np.ndarray, np.ndarray]:
     """Return every row's number of observations, and their mean squared standardised error with the row left out."""
     data, left = posterior.data, posterior.leave_one_out()
-    noise = posterior.model.gaussian._each(data)
+    noise = posterior.model.gaussian.variances(data)
     w = np.ones(data.rows) if data.weight is None else data.weight
     scatter = np.zeros(data.rows) if data.scatter is None else data.scatter
     stated = left.variance + noise

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from covary._checks import NotPositiveDefinite, as_numbers, check_positive, fail
+from covary._checks import NotPositiveDefinite, as_numbers, check_positive, fail, is_traced
 from covary._errors import Option, Remedy
 from covary._memory import check_draws
 from covary._precision import precision
@@ -123,6 +123,8 @@ class AbstractPosterior:
 
     # derived from these -----------------------------------------------------------------------------------------------
     def _inputs(self, X: Rows, who: str) -> Inputs:
+        if is_traced(X.x if isinstance(X, Inputs) else X):
+            raise fail(who, Option("X") + " is traced by JAX", "predict outside of jax.grad, jit and vmap")
         inputs = as_inputs(X, who)
         inputs = inputs.with_x(inputs.x.astype(self.data.dtype))
         if inputs.columns != self.data.X.columns:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from covary._arguments import check_kind, explained_function
 from covary._checks import fail
 from covary._errors import Option
 from covary._memory import check_draws, check_memory
@@ -295,6 +296,7 @@ def with_matrix(who: str, posterior: AbstractPosterior) -> Posterior:
     return posterior
 
 
+@explained_function("sample_prior")
 def sample_prior(prior: GP, X: Rows, n: int = 1, *, key: int | np.random.Generator) -> np.ndarray:
     """Draw samples of functions from a prior at inputs X: shape (n, m) (R&W, eq. 2.17).
 
@@ -304,6 +306,8 @@ def sample_prior(prior: GP, X: Rows, n: int = 1, *, key: int | np.random.Generat
     >>> sample_prior(GP("Matern52()"), [[0.0], [0.1], [0.2]], 5, key=0).shape
     (5, 3)
     """
+    check_kind("sample_prior", "prior", prior, (GP,), "GP(kernel)")
+    prior.check_kinds()
     inputs = as_inputs(X, "sample_prior")
     prior.check(inputs)
     check_draws("sample_prior", n, inputs.rows)

@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from os import PathLike
 from typing import TypedDict, Unpack, overload
 
-from covary._checks import check_count
+from covary._arguments import explained_function
+from covary._checks import check_count, check_object, fail, shown
+from covary._errors import Option
 from covary.data import Data
 from covary.gram.base import AbstractGram
 from covary.gram.dense import Dense
 from covary.inference.base import AbstractInference
-from covary.inference.condition import as_model, check_both
+from covary.inference.condition import as_model, check_both, check_kinds
 from covary.inference.exact import Exact
 from covary.inference.plan import AbstractPlan, HasModel
 from covary.model import Model
 from covary.optimise.base import Clock, interruptible
 from covary.selection.learned import Learned as Learned
 from covary.selection.learned import Restart as Restart
-from covary.selection.objectives import Custom
+from covary.selection.objectives import Custom, WithGradient
 from covary.selection.priors import Density
 from covary.selection.search import run_search
 from covary.selection.state import Settings
@@ -57,6 +60,7 @@ def learn(
 ) -> HasModel: ...
 
 
+@explained_function("learn")
 def learn(
     model: Model | HasModel,
     data: Data,
@@ -119,6 +123,8 @@ def learn(
     >>> fit.status
     'converged'
     """
+    check_kinds("learn", model, data, inference, gram)
+    _check_search(objective, starts, rivals, max_time)
     check_count("learn", "n_restarts", n_restarts)
     if isinstance(gram, AbstractPlan):
         given = {"objective": objective is not None, "tie": len(tie) > 0, "reserve": reserve != 0, "coarse": not coarse}
@@ -160,3 +166,21 @@ def learn(
             return run_search(settings)
         finally:
             clock.kept = 0.0
+
+
+def _check_search(
+    objective: Custom | None,
+    starts: Sequence[Model | HasModel],
+    rivals: Sequence[Model | HasModel],
+    max_time: float | Clock | None,
+) -> None:
+    """Raise an error for arguments of ``learn`` alone that are of another kind."""
+    check_object("learn", "objective", objective)
+    if objective is not None and not (callable(objective) or isinstance(objective, WithGradient)):
+        do = "give one such as LeaveOneOut(), or a function (model, data) -> number"
+        raise fail("learn", Option("objective") + f" is {shown(objective)}", do)
+    for name, others in (("starts", starts), ("rivals", rivals)):
+        if not isinstance(others, Sequence) or not all(isinstance(as_model(other), Model) for other in others):
+            raise fail("learn", Option(name) + f" is {shown(others)}", "give a list of models")
+    if not (max_time is None or isinstance(max_time, Clock) or (isinstance(max_time, Real) and max_time >= 0)):
+        raise fail("learn", Option("max_time") + f" is {shown(max_time)}", "give a number of seconds, or None")

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from covary._arguments import explained_function
 from covary._checks import NotPositiveDefinite, fail
 from covary._precision import cast, precision, traced
 from covary._types import Array
@@ -20,7 +21,7 @@ from covary.gram.base import AbstractGram, Workspace
 from covary.gram.dense import Dense
 from covary.gram.traced import traced_log_evidence_and_grad
 from covary.inference.base import AbstractInference, Gradient, Memory
-from covary.inference.condition import as_model, check_both, posed, separated
+from covary.inference.condition import as_model, check_both, check_kinds, posed, separated
 from covary.inference.exact import Exact
 from covary.inference.plan import AbstractPlan
 from covary.kernels import tiles
@@ -38,6 +39,7 @@ NOISE_FLOOR = 1e-6  # of var(y)
 LIMITLESS = f"{UNBOUNDED}: the objective keeps improving as the mean grows; give the mean a prior, or choose another"
 
 
+@explained_function("log_evidence")
 def log_evidence(
     model: Model, data: Data, *, inference: AbstractInference = Exact(), gram: AbstractGram | AbstractPlan = Dense()
 ) -> float:
@@ -54,6 +56,7 @@ def log_evidence(
     >>> round(log_evidence(Model(GP("Matern52()")), Data([[0.0], [1.0]], [0.0, 1.0])), 4)
     -2.7639
     """
+    check_kinds("log_evidence", model, data, inference, gram)
     if traced(model, data):
         return traced_log_evidence(as_model(model), data, inference, gram)  # type: ignore[return-value]  # a traced float
     if isinstance(gram, AbstractPlan):
@@ -63,6 +66,7 @@ def log_evidence(
         return inference.solve(plain, data, bound).log_evidence
 
 
+@explained_function("log_evidence_and_grad")
 def log_evidence_and_grad(
     model: Model,
     data: Data,
@@ -83,6 +87,7 @@ def log_evidence_and_grad(
     >>> round(float(grad.kernel.lengthscale), 4)
     0.0376
     """
+    check_kinds("log_evidence_and_grad", model, data, inference, gram)
     if isinstance(gram, AbstractPlan):
         gram.refuse("log_evidence_and_grad", {"fixed_jitter": fixed_jitter is not None, "workspace": workspace is not None})
         check_both("log_evidence_and_grad", as_model(model), data)

@@ -34,12 +34,13 @@ class Priors:
         self.by_path, self.who = dict[str, Density](), who
         paths = parameters(model)
         if not isinstance(by_pattern or {}, Mapping):
-            raise fail(who, f"they are {shown(by_pattern)}", "give distributions by path, or None")
+            raise fail(who, f"they are {shown(by_pattern)}", "give distributions by path, or None", argument="priors")
         for pattern, prior in (by_pattern or {}).items():
             flat = prior if isinstance(prior, list | tuple) else [prior]
             if not all(isinstance(p, AbstractDistribution) for p in flat):
-                raise fail(who, f"{pattern!r} has {shown(prior)}", "give a distribution from covary.distributions")
-            for path in select(who, pattern, paths):
+                do = "give a distribution from covary.distributions"
+                raise fail(who, f"{pattern!r} has {shown(prior)}", do, argument="priors")
+            for path in select(who, pattern, paths, "priors"):
                 self.by_path[path] = prior
 
     def of(self, slot: Slot) -> list[AbstractDistribution] | None:
@@ -51,7 +52,7 @@ class Priors:
         densities = each(self.by_path[path], size)
         if len(densities) != size:
             what = f"{path} has {counted(size, 'entry', 'entries')} but {counted(len(densities), 'prior')}"
-            raise fail(self.who, what, "give one, or one each")
+            raise fail(self.who, what, "give one, or one each", argument="priors")
         return densities
 
     def box(self, packing: Packing[Model]) -> tuple[np.ndarray, np.ndarray]:

@@ -158,7 +158,7 @@ def _held(context: Context, model: Model) -> Model:
     who, settings = context.who, context.settings
     check_bounds(who, settings.bounds or {}, model)
     if settings.fixed:
-        model = freeze(model, settings.fixed, who=f"{who}: fixed")
+        model = freeze(model, settings.fixed, who=f"{who}: fixed", argument="fixed")
     return bound(model, settings.bounds, who=f"{who}: bounds") if settings.bounds else model
 
 
