@@ -41,6 +41,8 @@ def run_predict(run: Run, s: PredictSettings) -> None:
         source = open_parquet(s.data) if is_parquet(s.data) and table_suffix(path) == ".parquet" else None
         table = read_table(s.data, levels(fit)) if source is None else head_of(source, s.data)
         q = Question(fit, s.level, s.latent, drop_missing=s.drop_missing)
+        if s.latent and not q.family.latent:
+            raise BadUsage(f"--latent is not for the family {fit.family!r}, which predicts observations only; leave it out.")
         _check_columns(table, q.inputs, s.model)
         kept = table.columns if s.keep_all else names_of(s.keep, table)
         titles = [*q.titles, *([FLAG] if can_flag(fit) else [])]

@@ -27,7 +27,6 @@ from covary.fits import (
     Judged,
     Learning,
     Page,
-    Relevance,
     Request,
     Section,
     Sizes,
@@ -36,7 +35,6 @@ from covary.fits import (
     Task,
     Training,
 )
-from covary.plots.relevance import relevance
 from covary.posterior import Combination
 from covary.tables.columns import Mapped
 
@@ -48,6 +46,7 @@ class GaussianProcess(AbstractFamily[Processes]):
 
     name = "gaussian_process"
     title = "Gaussian process"
+    latent = True
     estimators = MappingProxyType(
         {"GPClassifier": "covary.estimators.classifier", "GPRegressor": "covary.estimators.regressor"}
     )
@@ -139,7 +138,7 @@ class GaussianProcess(AbstractFamily[Processes]):
     def learning(self, fit: Fit[Processes]) -> Learning:
         """Return the status, steps and time of learning."""
         found = fit.state.first.learned
-        return Learning() if found is None else Learning(found.status, found.steps, found.seconds)
+        return Learning(None, 0, 0.0) if found is None else Learning(found.status, found.steps, found.seconds)
 
     def price(self, fit: Fit[Processes]) -> float:
         """Estimate the seconds that error bars would take."""
@@ -169,10 +168,6 @@ class GaussianProcess(AbstractFamily[Processes]):
     def processes(self, fit: Fit[Processes]) -> tuple[Process, ...]:
         """Return the only process, or one for each class against the rest."""
         return fit.state.parts
-
-    def relevance(self, fit: Fit[Processes]) -> Relevance:
-        """See :func:`covary.plots.relevance`."""
-        return relevance(fit)
 
     def sections(self, fit: Fit[Processes], found: Findings) -> list[Section]:
         """See :mod:`covary.families.gaussian_process.sections`."""
