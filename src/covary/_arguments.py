@@ -15,7 +15,6 @@ from covary._words import counted
 NEAR = 0.6  # similarity above which a name is treated as a misspelling
 P = ParamSpec("P")
 R = TypeVar("R")
-K = TypeVar("K")
 
 
 def explained(cls: type, who: str) -> None:
@@ -148,7 +147,7 @@ def _instead(name: str, known: list[str], elsewhere: Mapping[str, Text]) -> Text
     return f"choose from {', '.join(known)}" if known else "it takes none"
 
 
-def check_kind(who: str, name: str, value: K, kinds: tuple[type, ...], example: str, others: Iterable[str] = ()) -> None:
+def check_kind(who: str, name: str, value: object, kinds: tuple[type, ...], example: str, others: Iterable[str] = ()) -> None:
     """Raise an error unless a value is an instance of one of these base classes.
 
     The advice is to write the subclass, or one of the ``others``, that text or the name of a function resembles, else

@@ -1,19 +1,26 @@
-"""The families of models by name, and the options they add to the command. Imports nothing slow, so that help is fast."""
+"""The families of models by name, and their settings. Imports nothing slow, so that help is fast."""
 
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
-from covary._errors import Option, fail
+from covary._errors import CovaryError, Option, fail
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Setting of a family: an option of ``covary fit``.
+    """Setting of a family: an option of ``covary fit``, or a value for ``--set NAME=VALUE``.
 
     Parameters
     ----------
@@ -69,6 +76,29 @@ class Setting:
         """The value if the option is not given."""
         return [] if self.multiple and self.default is None else self.default
 
+    @property
+    def allowed(self) -> str:
+        """Description of the values that it may have."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(self.kind, "text")
+        edges = (("at least", self.minimum), ("at most", self.maximum))
+        return ", ".join([kind, *(f"{word} {edge:g}" for word, edge in edges if edge is not None)])
+
+    def read(self, text: str) -> Json:
+        """Return the value that a text stands for; raise a ValueError if it is not allowed."""
+        if self.kind is bool and text in ("true", "false"):
+            return text == "true"
+        if self.kind is str and (not self.choices or text in self.choices):
+            return text
+        if self.kind in (int, float):
+            value = self.kind(text)
+            low = -math.inf if self.minimum is None else self.minimum
+            high = math.inf if self.maximum is None else self.maximum
+            if abs(value) < math.inf and low <= value <= high:
+                return value
+        raise ValueError(text)
+
 
 @dataclass(frozen=True)
 class Options:
@@ -103,11 +133,16 @@ class Options:
 
 @dataclass(frozen=True)
 class Registration:
-    """Family: the module that defines it as ``FAMILY``, and the light module that defines its ``OPTIONS``, if there are any."""
+    """The module that defines a family as ``FAMILY``, and the light module that defines its ``OPTIONS``, if there are any.
+
+    Another name than ``FAMILY`` follows a colon: ``"package.module:NAME"``.
+    """
 
     module: str
     options: str = ""
 
+
+GROUP = "covary.families"  # of the entry points by which installed packages add families
 
 # one row for each family
 FAMILIES = {
@@ -116,10 +151,11 @@ FAMILIES = {
 
 
 def register(name: str, module: str, options: str = "") -> None:
-    """Register a family of models. Its module is imported when a model of the family is used.
+    """Register a family of models in this process. Its module is imported when a model of the family is used.
 
-    An installed package can register a family without being imported, by an entry point in the group ``covary.families``. The
-    name of the entry point is that of the family and its value is the module.
+    The command does not run user code: for it, an installed package adds a family by an entry point in the group
+    ``covary.families``, named as the family. Its value is the module that defines ``FAMILY`` (and ``OPTIONS``, if there are
+    any), or ``module:NAME`` for the family itself or for a :class:`Registration`.
 
     Parameters
     ----------
@@ -138,25 +174,58 @@ def register(name: str, module: str, options: str = "") -> None:
 
 def find(name: str) -> Registration | None:
     """Return the registration of a family: one of the table, or one that an installed package adds; None if there is none."""
-    if name not in FAMILIES and name in (found := _installed()):
-        register(name, found[name])
+    if name not in FAMILIES:
+        for point in _installed(name):
+            FAMILIES[name] = _registration(point)
     return FAMILIES.get(name)
+
+
+def registered(name: str) -> Registration:
+    """Return the registration of a family, or raise an error."""
+    row = find(name)
+    if row is None:
+        raise fail("covary", Option("family") + f" {name!r} is not known", f"choose one of {', '.join(known())}")
+    return row
 
 
 def known() -> list[str]:
     """Return the names of all families."""
-    return sorted({*FAMILIES, *_installed()})
+    return sorted({*FAMILIES, *(point.name for point in _installed())})
 
 
-def _installed() -> dict[str, str]:
-    """Return the modules of the families that installed packages add, by name."""
+def _installed(name: str | None = None) -> list[EntryPoint]:
+    """Return the entry points of installed packages, which takes milliseconds: never needed for the families of the table."""
     from importlib.metadata import entry_points
 
-    return {point.name: point.value for point in entry_points(group="covary.families")}
+    return [point for point in entry_points(group=GROUP) if name is None or point.name == name]
+
+
+def _registration(point: EntryPoint) -> Registration:
+    """Return the registration of a family that an installed package adds."""
+    place = f"{point.module}:{point.attr}" if point.attr else point.module
+    found = load(point.name, place, object)
+    if isinstance(found, Registration):
+        return found
+    return Registration(place, point.module if hasattr(load(point.name, point.module, object), "OPTIONS") else "")
+
+
+def load(name: str, place: str, kind: type[T]) -> T:
+    """Import ``module`` or ``module:NAME`` for a family, which must be an instance of a class."""
+    module, _, attribute = place.partition(":")
+    try:
+        found = importlib.import_module(module)
+        found = getattr(found, attribute) if attribute else found
+    except Exception as error:  # whatever the module raises when it is imported
+        what = f"the family {name!r} of models cannot be imported from {place} ({type(error).__name__}: {error})"
+        raise fail("covary", what, "install or update the package that adds it", argument="family") from error
+    if not isinstance(found, kind):
+        what = f"the family {name!r} has a {type(found).__name__} at {place}"
+        raise fail("covary", what, f"define an instance of {kind.__module__}.{kind.__name__}", argument="family")
+    return found
 
 
 def declared() -> Iterator[tuple[str, Options]]:
-    """Yield the families that add options to the command, and their options."""
+    """Yield the families in use that add options to the command, and their options."""
     for name in list(FAMILIES):
         if FAMILIES[name].options:
             yield name, options_of(name)
@@ -164,5 +233,14 @@ def declared() -> Iterator[tuple[str, Options]]:
 
 def options_of(name: str) -> Options:
     """Return the options of a family in the command; none if it does not register any."""
-    row = FAMILIES.get(name)
-    return importlib.import_module(row.options).OPTIONS if row is not None and row.options else Options()
+    row = registered(name)
+    return load(name, f"{row.options}:OPTIONS", Options) if row.options else Options()
+
+
+def owner(option: str) -> str | None:
+    """Return a family that has an option of the command, including families of installed packages that are not in use."""
+    for name in known():
+        with suppress(CovaryError):  # a family that cannot be imported
+            if any(option in (setting.option, *setting.flags) for setting in options_of(name).settings):
+                return name
+    return None

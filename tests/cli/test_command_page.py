@@ -14,6 +14,7 @@ import pytest
 import typer.main
 
 import covary
+from covary._families import options_of
 from covary.cli import options
 from covary.cli.app import app
 
@@ -72,7 +73,7 @@ def test_which_commands_print_json() -> None:
     assert set(re.findall(r"`(\w+)`", said[1])) == without
 
 
-CHOICES = {setting.option: setting.choices for setting, _ in options.own_settings() if setting.choices}
+CHOICES = {setting.option: setting.choices for setting in options_of(options.DEFAULT).settings if setting.choices}
 
 
 @pytest.mark.parametrize(

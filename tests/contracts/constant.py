@@ -1,11 +1,11 @@
-"""A toy family of models: the mean of the observations, with their standard deviation as the error bar."""
+"""A constant predictor: the mean of the observations, with their standard deviation as the error bar."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from covary.fits import AbstractFamily, Answer, Fit, Judged, Method, Observed, Stored
 
@@ -16,6 +16,11 @@ class Constant:
 
     x: np.ndarray
     y: np.ndarray
+
+    @property
+    def std(self) -> np.ndarray:
+        """The error bar of each target; never 0, also if the target is constant."""
+        return np.maximum(self.y.std(0), 1e-13 * np.abs(self.y.mean(0)) + 1e-100)
 
 
 class Family(AbstractFamily[Constant]):
@@ -28,20 +33,21 @@ class Family(AbstractFamily[Constant]):
         return Constant(observed.x, observed.y.reshape(len(observed.x), -1)), Method("mean", "nothing else is known")
 
     def predict(self, fit: Fit[Constant], x: np.ndarray, *, level: float = 0.95, latent=False, size=None, truth=None) -> Answer:
-        mean, std = fit.state.y.mean(0), fit.state.y.std(0)
+        mean, std = fit.state.y.mean(0), fit.state.std
         half = float(ndtri(0.5 + level / 2)) * std
         parts = np.stack([mean, std, mean - half, mean + half], axis=1).ravel()
-        known = None if truth is None else -0.5 * (np.log(2 * np.pi * std**2) + ((truth.reshape(len(x), -1) - mean) / std) ** 2)
         columns = {title: np.full(len(x), part) for title, part in zip(self.titles(fit), parts, strict=True)}
-        return Answer(columns, log_prob=known if truth is None else known.reshape(truth.shape))
+        if truth is None:
+            return Answer(columns)
+        z = (truth.reshape(len(x), -1) - mean) / std
+        return Answer(columns, log_prob=(-0.5 * (np.log(2 * np.pi * std**2) + z**2)).reshape(truth.shape))
 
     def judged(self, fit: Fit[Constant], x: np.ndarray | None = None, y: np.ndarray | None = None) -> Judged:
         if x is not None and y is not None:
             return super().judged(fit, x, y)
-        x, seen, n = fit.state.x, fit.state.y, len(fit.state.y)
-        mean, std = (n * seen.mean(0) - seen) / (n - 1), np.broadcast_to(seen.std(0), seen.shape)
-        z, how = (seen - mean) / std, "from the mean of the others"
-        return Judged("leave-one-out", how, np.arange(n), n, x, seen, np.empty(0), mean, std, ndtr(z), z)
+        seen, n = fit.state.y, len(fit.state.y)
+        mean, std = (n * seen.mean(0) - seen) / max(n - 1, 1), np.broadcast_to(fit.state.std, seen.shape)
+        return Judged.of_numbers("leave-one-out", "from the mean of the others", fit.state.x, seen, mean, std)
 
     def encode(self, fit: Fit[Constant], *, factor: bool | None = None) -> Stored:
         return Stored({}, {"x": fit.state.x, "y": fit.state.y})

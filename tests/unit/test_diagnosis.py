@@ -337,9 +337,7 @@ def test_classes_named_right_more_often_than_said() -> None:
     codes, other = rng.integers(0, 3, 200), fitted()
     p = np.full((200, 3), 0.25)
     p[np.arange(200), codes] = 0.5
-    empty = np.empty((200, 0))
-    common: Any = {"x": rng.normal(size=(200, 2)), "share": np.ones(200), "mean": empty, "std": empty, "pit": empty, "z": empty}
-    seen = Judged("new rows", "", np.arange(200), 200, y=codes[:, None].astype(float), p=p, **common)
+    seen = Judged.of_classes("new rows", "", rng.normal(size=(200, 2)), codes, p)
     for inference, said in ((Laplace(), "inference='ep'"), (EP(), "recalibrate")):
         part = replace(other.fit_.state.first, inference=inference)
         whose = replace(other.fit_, state=Processes((part,)), classes=Labels(np.array(["a", "b", "c"]), np.ones(3)))

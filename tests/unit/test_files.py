@@ -506,7 +506,9 @@ def test_a_family_that_is_registered_can_be_saved_and_loaded(tmp_path: Path, mon
         assert again.origin.covary == covary.__version__
         np.testing.assert_array_equal(again.state, fit.state)
     monkeypatch.delitem(FAMILIES, "centre")
-    with pytest.raises(BadFile, match="holds a 'centre', which this version of covary cannot read"):
+    with pytest.raises(
+        BadFile, match="holds a model of the family 'centre', which is not installed; install the package that adds it"
+    ):
         load(tmp_path / "m.covary")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from scipy.special import expit, ndtr
+from scipy.special import expit
 
 from covary._checks import CovaryError
 from covary.fits import FAMILIES, AbstractFamily, Answer, AnyFit, Fit, Judged, Labels, Registration, Training
@@ -57,14 +57,11 @@ class Lines(AbstractFamily[Line]):
 
     def judged(self, fit: Fit[Line], x: np.ndarray | None = None, y: np.ndarray | None = None) -> Judged:
         x, y = (fit.state.x, fit.state.y) if x is None or y is None else (x, y)
-        rows, none = np.arange(len(x)), np.empty((len(x), 0))
         columns = self.predict(fit, x).columns
         if fit.classes is not None:
             p = np.stack([columns["p_no"], columns["p_yes"]], axis=1)
-            return Judged("leave-one-out", "", rows, len(rows), x, y[:, None], none, none, none, none, none, p)
-        mean, std = columns["mean"][:, None], columns["std"][:, None]
-        z = (y[:, None] - mean) / std
-        return Judged("leave-one-out", "", rows, len(rows), x, y[:, None], none, mean, std, ndtr(z), z)
+            return Judged.of_classes("leave-one-out", "", x, y, p)
+        return Judged.of_numbers("leave-one-out", "", x, y, columns["mean"], columns["std"])
 
     def training(self, fit: Fit[Line]) -> Training:
         return Training(x=fit.state.x, y=fit.state.y[:, None])
@@ -142,5 +139,5 @@ def test_pictures_of_posteriors_name_the_family() -> None:
 
 def test_a_family_without_training_rows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lines, "training", lambda self, fit: Training(x=np.empty((0, 1)), y=np.empty((0, 1))))
-    with pytest.raises(CovaryError, match="the family 'lines' does not keep its training rows; use predict"):
+    with pytest.raises(CovaryError, match="the family 'lines' does not provide its training rows; use predict"):
         plot_fit(line(1))

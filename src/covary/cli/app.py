@@ -58,7 +58,9 @@ def _main(
     del version
 
 
-@app.command(epilog="Example: [cyan]covary fit houses.csv --target price --ignore id,street --out price.covary[/cyan]")
+@app.command(
+    cls=o.OfFamily, epilog="Example: [cyan]covary fit houses.csv --target price --ignore id,street --out price.covary[/cyan]"
+)
 @o.taking(o.FitSettings)
 def fit(settings: o.FitSettings) -> None:
     """Fit a model to a table and write a model file.

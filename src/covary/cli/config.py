@@ -19,13 +19,13 @@ from pathlib import Path
 
 from covary._checks import shown
 from covary._errors import Option
+from covary._families import Json, options_of
 from covary._read import checksum, read_bytes
 from covary._version import __version__, versions
 from covary._words import meant
 from covary.cli.errors import BadUsage, usage
-from covary.cli.options import FitSettings, own_names, own_settings
+from covary.cli.options import DEFAULT, FitSettings
 from covary.cli.output import check_place, write_bytes
-from covary.fits.family import Json
 
 ASIDE = ("config", "save_config", "as_json", "quiet", "debug")  # not settings of the fit
 NUMBERS = {"seed": int, "workers": int, "max_time": float}
@@ -33,25 +33,29 @@ PLACES = ("data", "out", "predictions", "report", "checkpoint")  # paths
 HEAD = "# covary fit --config {name} repeats this run; options on the command line take precedence\n\n"
 
 
-def entries() -> list[str]:
-    """Return the names of the settings, in the order of the options."""
-    each = [own_names() if f.name == "own" else [f.name] for f in fields(FitSettings) if f.name not in ASIDE]
+def entries(family: str) -> list[str]:
+    """Return the names of the settings of a fit, in the order of the options."""
+    own = [setting.name for setting in options_of(family).settings]
+    each = [own if f.name == "own" else [f.name] for f in fields(FitSettings) if f.name not in ASIDE]
     return [name for names in each for name in names]
 
 
-def _paths() -> set[str]:
+def _paths(family: str) -> set[str]:
     """Return the names of the settings that are paths."""
-    return {*PLACES, *(setting.name for setting, _ in own_settings() if setting.is_path)}
+    return {*PLACES, *(setting.name for setting in options_of(family).settings if setting.is_path)}
 
 
-def _lists() -> set[str]:
+def _lists(family: str) -> set[str]:
     """Return the names of the settings that are lists."""
     plain = {f.name for f in fields(FitSettings) if f.default_factory is not MISSING or f.name == "target"} - {"own"}
-    return plain | {setting.name for setting, _ in own_settings() if setting.multiple}
+    return plain | {setting.name for setting in options_of(family).settings if setting.multiple}
 
 
-def read_config(path: str) -> tuple[dict[str, Json], dict[str, Json]]:
-    """Return the settings in a file, as defaults of the options, and its record of how it was made."""
+def read_config(path: str, family: str | None = None) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return the settings in a file, as defaults of the options, and its record of how it was made.
+
+    The family of models is that of the file if ``family`` is None.
+    """
     try:
         raw = read_bytes(path)
     except FileNotFoundError:
@@ -72,19 +76,22 @@ def read_config(path: str) -> tuple[dict[str, Json], dict[str, Json]]:
     made = page.pop("made", {})
     if page.pop("command", "fit") != "fit":
         raise _wrong(f"{path!r} is for another command", "give a file written by covary fit --save-config")
+    family = str(page.get("family", DEFAULT)) if family is None else family
+    known = entries(family)
     for name, value in page.items():
-        if name not in entries():
-            near = difflib.get_close_matches(name, entries(), n=1)
-            raise _wrong(f"{path!r} has an entry {name!r}", meant(repr(near[0])) if near else "remove it")
-        if (wants := _wants(name, value)) is not None:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            whose = f" that the family {family!r} does not have" if name in entries(str(page.get("family", DEFAULT))) else ""
+            raise _wrong(f"{path!r} has an entry {name!r}{whose}", meant(repr(near[0])) if near else "remove it")
+        if (wants := _wants(name, value, family)) is not None:
             given = value.isoformat() if hasattr(value, "isoformat") else shown(value)
             raise _wrong(f"{name!r} of {path!r} is {given}", f"give {wants}")
-        if (wants := _allowed(name, value)) is not None:
+        if (wants := _allowed(name, value, family)) is not None:
             raise _wrong(f"{name!r} of {path!r} is {shown(value)}", f"give {wants}")
-    for name in _lists():
+    for name in _lists(family):
         if isinstance(page.get(name), str):
             page[name] = [page[name]]
-    for name in _paths():
+    for name in _paths(family):
         if isinstance(page.get(name), str) and page[name] != "-":
             page[name] = os.path.normpath(os.path.join(os.path.dirname(path), page[name]))
     return page, made if isinstance(made, dict) else {}
@@ -94,26 +101,27 @@ def _wrong(what: str, do: str) -> BadUsage:
     return usage("config", what, do)
 
 
-def _wants(name: str, value: Json) -> str | None:
+def _wants(name: str, value: Json, family: str) -> str | None:
     """Return the type that a setting must have, or None if it has it; other types are never converted to text."""
-    if name in _paths():
+    if name in _paths(family):
         return None if isinstance(value, str) and value else "the name of a file as text"
-    if name in _lists():
-        entries = value if isinstance(value, list) else [value]
-        return None if all(isinstance(entry, str) for entry in entries) else "text or a list of text"
-    if isinstance(value, bool) and name != "drop_missing":  # would be read as 1 or 0
+    kind = {setting.name: setting.kind for setting in options_of(family).settings}.get(name, str)
+    if name in _lists(family):
+        entries, kinds = value if isinstance(value, list) else [value], (str, int, float) if kind in (int, float) else (str,)
+        return None if all(type(entry) in kinds for entry in entries) else "text or a list of text"
+    if isinstance(value, bool) and name != "drop_missing" and kind is not bool:  # would be read as 1 or 0
         return "text or a number"
     return None if isinstance(value, str | bool | int | float) else "text or a number"
 
 
-def _allowed(name: str, value: Json) -> str | None:
+def _allowed(name: str, value: Json, family: str) -> str | None:
     """Return the values that a setting may have, or None if it has one of them; the range of a number is checked later."""
     from covary.cli.rendering import names
 
     choices = names().choices.get(name)
     if choices is not None:
         return None if value in choices else f"one of {', '.join(choices)}"
-    kind = {**NUMBERS, **{setting.name: setting.kind for setting, _ in own_settings()}}.get(name)
+    kind = {**NUMBERS, **{setting.name: setting.kind for setting in options_of(family).settings}}.get(name)
     if kind not in (int, float):
         return None
     with suppress(ValueError, OverflowError):
@@ -140,12 +148,13 @@ def config_text(settings: Mapping[str, Json], path: str, made: Mapping[str, Json
     <BLANKLINE>
     """
     folder = os.path.dirname(path) or "."
-    lines = ['command = "fit"']
-    for name in entries():
+    lines, family = ['command = "fit"'], str(settings.get("family", DEFAULT))
+    starts = {setting.name: setting.start for setting in options_of(family).settings}
+    for name in entries(family):
         value = settings.get(name)
-        if value is None or value == [] or value is False:
+        if value is None or value == [] or (value is False and not starts.get(name)):
             continue
-        if name in _paths() and isinstance(value, str):
+        if name in _paths(family) and isinstance(value, str):
             value = Path(os.path.relpath(value, folder)).as_posix()
         lines.append(f"{name} = {_toml(value)}")
     lines += ["", "[made]", *(f"{name} = {_toml(value)}" for name, value in made.items())]
@@ -177,8 +186,8 @@ def changes(made: Mapping[str, Json], data: str) -> list[str]:
 
 def values_of(s: FitSettings) -> dict[str, Json]:
     """Return the settings by name."""
-    own = {setting.name: setting.start for setting, _ in own_settings()} | dict(s.own)
-    return {name: own[name] if name in own else getattr(s, name) for name in entries()}
+    own = {setting.name: setting.start for setting in options_of(s.family).settings} | dict(s.own)
+    return {name: own[name] if name in own else getattr(s, name) for name in entries(s.family)}
 
 
 def begin_config(s: FitSettings) -> list[str]:
@@ -189,12 +198,12 @@ def begin_config(s: FitSettings) -> list[str]:
             raise usage("save_config", what, "give the name of a file")
         check_place(s.save_config, s.data, argument="save_config")
         values = values_of(s)
-        for name in _paths():
+        for name in _paths(s.family):
             value, option = values[name], "DATA" if name == "data" else f"--{name}"
             if isinstance(value, str) and not value.isascii() and any("\ud800" <= c <= "\udfff" for c in value):
                 what = f"the name {value!r} of {option} is not UTF-8, which TOML requires"
                 raise usage("save_config", what, "rename the file")
-    return changes(read_config(s.config)[1], s.data) if s.config is not None and os.path.exists(s.data) else []
+    return changes(read_config(s.config, s.family)[1], s.data) if s.config is not None and os.path.exists(s.data) else []
 
 
 def end_config(s: FitSettings, path: str) -> None:

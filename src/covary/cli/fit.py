@@ -10,13 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from covary._checks import CovaryError
-from covary._errors import Option
-from covary._families import declared, options_of
 from covary._version import versions
 from covary._words import counted, some
 from covary._write import Place, where
 from covary.cli.config import begin_config, end_config
-from covary.cli.errors import NUMERICAL, Run, usage
+from covary.cli.errors import NUMERICAL, Run
 from covary.cli.options import FitSettings
 from covary.cli.output import (
     blaming,
@@ -51,7 +49,9 @@ def run_fit(run: Run, s: FitSettings) -> None:
         progress.stage("reading")
         enable_cache()
         task = prepare(s, path)
+        started = time.perf_counter()
         done = learn(s, task, progress, stack)
+        learned = time.perf_counter() - started
         made = note_of(s, task, done)
         fit = replace(done.fit, origin=replace(done.fit.origin, made=made))
         progress.stage(f"writing {path}")
@@ -70,7 +70,7 @@ def run_fit(run: Run, s: FitSettings) -> None:
         if s.quiet and not s.as_json:
             return
         told = Told.of(fit, s.error_bars.asked, s.max_time, progress)
-    seconds = time.perf_counter() - began
+    seconds = {"learning": learned, "all": time.perf_counter() - began}
     if s.as_json:
         write_json(_json(told, task, done, made, s.data, path, seconds) | {"predictions": opened})
         return
@@ -84,7 +84,7 @@ def run_fit(run: Run, s: FitSettings) -> None:
     ]
     told.show(extra)
     also = "".join(f" and {name}" for name in (s.save_config, s.report) if name)
-    console().print(f"\n{'replaced' if replaced else 'wrote'} {path}{also} ({seconds:.1f} s in total)")
+    console().print(f"\n{'replaced' if replaced else 'wrote'} {path}{also} ({seconds['all']:.1f} s in total)")
 
 
 def check_outputs(s: FitSettings, path: str) -> None:
@@ -102,12 +102,7 @@ def check_outputs(s: FitSettings, path: str) -> None:
 
 def prepare(s: FitSettings, path: str) -> Task[object]:
     """Read and check the table, and return the fit that is ready to run; the model will be written to ``path``."""
-    found, declares = family(s.family), {setting.name for setting in options_of(s.family).settings}
-    for name, options in declared():
-        for setting in options.settings:
-            if setting.name not in declares and s.own.get(setting.name, setting.start) != setting.start:
-                argument = setting.argument or setting.name
-                raise usage(argument, Option(argument) + f" is for the family {name}, not {s.family!r}", "leave it out")
+    found = family(s.family)
     names = Names(s.target, s.inputs, s.ignore, s.categories, s.noise_column, s.weight_column, s.size_column)
     return found.prepare(
         Request(
@@ -221,8 +216,15 @@ def _words(task: Task[object], done: Outcome[object]) -> str:
 
 
 def _json(
-    told: Told, task: Task[object], done: Outcome[object], made: dict[str, Json], data: str, path: str, seconds: float
+    told: Told,
+    task: Task[object],
+    done: Outcome[object],
+    made: dict[str, Json],
+    data: str,
+    path: str,
+    seconds: dict[str, float],
 ) -> dict[str, Json]:
+    """Return the result as JSON, with the facts of learning that the family knows."""
     learning = told.family.learning(told.fit)
     return {
         "model": path,
@@ -234,8 +236,7 @@ def _json(
         "inputs": task.roles.inputs,
         "targets": task.roles.targets,
         **told.json(),
-        "status": learning.status,
-        "evaluations": learning.steps,
-        "seconds": {"learning": learning.seconds, "all": seconds},
+        **({} if learning.steps is None else {"status": learning.status, "evaluations": learning.steps}),
+        "seconds": seconds if learning.seconds is None else {**seconds, "learning": learning.seconds},
         "versions": made["versions"],
     }

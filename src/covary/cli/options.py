@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, Generic, TypeVar, cast, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
+from covary._errors import CovaryError, fail
 from covary._families import Json as Value
-from covary._families import Options, Setting, declared, options_of
+from covary._families import Setting, options_of, owner
+from covary.cli.errors import reported, usage
 
 COLUMNS, LEARNING, EXPERTS, OUTPUT = "Columns", "Learning", "Committees of experts", "Output"
 DEFAULT = "gaussian_process"  # the family if none is given
@@ -23,17 +29,6 @@ S = TypeVar("S")
 _column, _learning, _experts, _output = (
     functools.partial(typer.Option, rich_help_panel=panel) for panel in (COLUMNS, LEARNING, EXPERTS, OUTPUT)
 )
-
-
-def _configured(context: typer.Context, path: str | None) -> str | None:
-    """Read a configuration, whose settings become the defaults of all other options."""
-    if path is not None and not context.resilient_parsing:
-        from covary.cli.config import read_config
-        from covary.cli.errors import reported
-
-        with reported(False):
-            context.default_map = {**(context.default_map or {}), **read_config(path)[0]}
-    return path
 
 
 class ErrorBarsChoice(StrEnum):
@@ -56,29 +51,38 @@ MissingChoice = StrEnum("MissingChoice", "refuse drop impute indicator")
 class Taking(Generic[S]):
     """Command whose options are the fields of a record, called with the record.
 
-    A field ``own`` represents the options that families of models declare.
+    A field ``own`` represents the options of a family of models.
     """
 
-    def __init__(self, settings: type[S], work: Callable[[S], None]) -> None:
+    def __init__(self, settings: type[S], work: Callable[[S], None], family: str = DEFAULT) -> None:
         functools.update_wrapper(self, work)
         self.__annotations__ = {}  # those of the signature are used instead
         self.settings, self.work, self.hints = settings, work, get_type_hints(settings, include_extras=True)
+        self.family = family
 
     def __call__(self, **given: object) -> None:
-        own = {name: given.pop(name) for name in own_names()} if "own" in self.hints else {}
+        own = {name: given.pop(name) for name in list(given) if name not in self.hints}
         plain = {name: str(value) if isinstance(value, StrEnum) else value for name, value in own.items()}
-        self.work(self.settings(**given, **({"own": plain} if own else {})))
+        self.work(self.settings(**given, **({"own": plain} if "own" in self.hints else {})))
 
     @property
     def __signature__(self) -> inspect.Signature:
         found: list[inspect.Parameter] = []
         for f in fields(self.settings):  # type: ignore[arg-type]
-            found += own_parameters() if f.name == "own" else [self._parameter(f)]
+            found += self._own() if f.name == "own" else [self._parameter(f)]
         return inspect.Signature(found)
 
     def _parameter(self, f: Field[object]) -> inspect.Parameter:
         default = [] if f.default_factory is not MISSING else inspect.Parameter.empty if f.default is MISSING else f.default
         return inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=self.hints[f.name])
+
+    def _own(self) -> list[inspect.Parameter]:
+        options = options_of(self.family)
+        for setting in options.settings:
+            if setting.name in self.hints:
+                what = f"the family {self.family!r} declares {setting.option}, which every family has"
+                raise fail("covary", what, "rename it", argument="family")
+        return [_own_parameter(setting, options.title) for setting in options.settings]
 
 
 def taking(settings: type[S]) -> Callable[[Callable[[S], None]], Taking[S]]:
@@ -87,24 +91,55 @@ def taking(settings: type[S]) -> Callable[[Callable[[S], None]], Taking[S]]:
 
 
 # options that families declare ------------------------------------------------------------------------------------
-def own_settings() -> Iterator[tuple[Setting, Options]]:
-    """Yield every setting that families declare, once, with the options it belongs to."""
-    seen: set[str] = set()
-    for _, options in declared():
-        for setting in options.settings:
-            if setting.name not in seen:
-                seen.add(setting.name)
-                yield setting, options
+class OfFamily(TyperCommand):
+    """Command with the options of the family of models that its arguments name."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Declare the options of the family; settings of a configuration become the defaults of all options."""
+        name, path = (_given(args, option) for option in ("--family", "--config"))
+        if ctx.resilient_parsing:  # completion on the command line
+            with suppress(CovaryError):
+                self._declare(name or DEFAULT)
+            return super().parse_args(ctx, args)
+        with reported(False):
+            page: Mapping[str, Value] = {}
+            if path is not None:
+                from covary.cli.config import read_config
+
+                page, _ = read_config(path, name)
+                ctx.default_map = {**(ctx.default_map or {}), **page}
+            family = str(name or page.get("family", DEFAULT))
+            self._declare(family)
+            self._refuse_others(ctx, family, args)
+        return super().parse_args(ctx, args)
+
+    def _declare(self, family: str) -> None:
+        assert self.callback is not None
+        taking = inspect.unwrap(self.callback, stop=lambda f: isinstance(f, Taking))
+        if family != taking.family:
+            app = typer.Typer(add_completion=False)
+            app.command()(Taking(taking.settings, taking.work, family))
+            made = get_command(app)
+            self.params, self.callback = made.params, made.callback
+
+    def _refuse_others(self, ctx: typer.Context, family: str, args: list[str]) -> None:
+        """Raise an error for options of other families."""
+        known = {text for param in self.get_params(ctx) for text in (*param.opts, *param.secondary_opts)}
+        for option in (text.partition("=")[0] for text in args if text.startswith("--")):
+            if option not in known and (other := owner(option)) is not None:
+                what, do = f"{option} is for the family {other}, not {family!r}", f"leave it out, or give --family {other}"
+                raise usage("", what, do)
 
 
-def own_names() -> list[str]:
-    """Return the names of these settings."""
-    return [setting.name for setting, _ in own_settings()]
-
-
-def own_parameters() -> list[inspect.Parameter]:
-    """Return these settings as the parameters of a command."""
-    return [_own_parameter(setting, options.title) for setting, options in own_settings()]
+def _given(args: list[str], option: str) -> str | None:
+    """Return the value of an option among the arguments of a command; None if it is not given."""
+    found = None
+    for text, after in pairwise([*args, ""]):
+        if text == option:
+            found = after
+        elif text.startswith(f"{option}="):
+            found = text.removeprefix(f"{option}=")
+    return found
 
 
 def _own_parameter(setting: Setting, title: str) -> inspect.Parameter:
@@ -234,13 +269,19 @@ class FitSettings:
         ),
     ] = MissingChoice.refuse
     drop_missing: DropMissing = False
-    family: Annotated[str, _learning(metavar="NAME", help="Family of models, from covary or an installed package.")] = DEFAULT
+    family: Annotated[
+        str,
+        _learning(
+            metavar="NAME",
+            help="Family of models, from covary or an installed package; with --help, its options are listed.",
+        ),
+    ] = DEFAULT
     settings: Annotated[
         list[str],
         _learning(
             "--set",
             metavar="NAME=VALUE",
-            help="A setting of a family other than gaussian_process; may be repeated.",
+            help="A setting of the family that has no option of its own; may be repeated.",
             show_default="none",
         ),
     ] = field(default_factory=list)
@@ -291,8 +332,6 @@ class FitSettings:
         str | None,
         typer.Option(
             metavar="FILE",
-            callback=_configured,
-            is_eager=True,
             help="Settings of an earlier run (--save-config): DATA and --target are not required; options take precedence.",
             show_default="none",
         ),

@@ -41,6 +41,9 @@ def run_predict(run: Run, s: PredictSettings) -> None:
         source = open_parquet(s.data) if is_parquet(s.data) and table_suffix(path) == ".parquet" else None
         table = read_table(s.data, levels(fit)) if source is None else head_of(source, s.data)
         q = Question(fit, s.level, s.latent, drop_missing=s.drop_missing)
+        if s.latent and not q.family.latent:
+            what = Option("latent") + f" is not for the family {fit.family!r}, which predicts observations only"
+            raise usage("latent", what, "leave it out")
         _check_columns(table, q.inputs, s.model)
         kept = table.columns if s.keep_all else names_of(s.keep, table, "keep")
         titles = [*q.titles, *([FLAG] if can_flag(fit) else [])]

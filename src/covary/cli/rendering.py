@@ -100,9 +100,10 @@ def names() -> Names:
     sources: dict[str, str] = {}
     for found in each:
         for setting in found.settings:
-            options[setting.argument or setting.name] = setting.option
+            name = setting.argument or setting.name
+            options[name] = setting.option
             if setting.choices:
-                choices[setting.argument or setting.name] = setting.choices
+                choices[name] = choices.get(name, ()) + setting.choices
         values, remedies, sources = {**values, **found.values}, {**remedies, **found.remedies}, {**sources, **found.sources}
     python = ("functions", "return_cov", "return_std", "tolerance", *(name for found in each for name in found.python))
     return Names(options, choices, values, python, remedies, sources, ON_DATA + tuple(w for f in each for w in f.data))

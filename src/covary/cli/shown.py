@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from covary import plots
+from covary._checks import CovaryError
 from covary._words import clock, counted
 from covary.cli.output import console
 from covary.cli.progress import Bar
 from covary.cli.rendering import rendered
 from covary.diagnosis import quick_warnings
-from covary.fits import AbstractFamily, AnyFit, Json, Row, Summary, family_of
+from covary.fits import AbstractFamily, AnyFit, Json, Summary, family_of
 from covary.tables.described import column_facts
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Told:
         out.print(facts_table([*extra, *(fact for fact in facts if fact[0] != "classes")]))  # shown in the line of the target
         if self.summary.rows:
             out.print()
-            out.print(parameters_table(self.summary.rows))
+            out.print(parameters_table(self.summary))
             _more(out, len(self.summary.rows))
         if self.notes:
             out.print("; ".join(self.notes), style="dim")
@@ -108,8 +110,10 @@ def relevance(fit: AnyFit) -> tuple[dict[str, float], str]:
     rows, on_disk = family_of(fit).rows(fit)
     if on_disk and rows is not None and rows > QUICK_ROWS:
         return {}, f"no relevance: it would read the {counted(rows, 'row')} on disk several times"
-    found, keys = family_of(fit).relevance(fit), dict(zip(fit.columns.names, fit.columns.keys, strict=True))
-    if found is None:
+    keys = dict(zip(fit.columns.names, fit.columns.keys, strict=True))
+    try:
+        found = plots.relevance(fit)
+    except CovaryError:  # a family without training rows
         return {}, ""
     return {keys.get(name, name): share for name, share in zip(found.names, found.values.tolist(), strict=True)}, ""
 
@@ -125,14 +129,14 @@ def facts_table(facts: Sequence[tuple[str, str]]) -> Table:
     return table
 
 
-def parameters_table(rows: Sequence[Row]) -> Table:
-    """Return a table of parameters with error bars, from the rows of a summary."""
-    table = _table()
-    table.add_column("parameter", overflow="fold")
-    table.add_column("value", justify="right", no_wrap=True)
-    table.add_column("±", justify="right", no_wrap=True)
-    table.add_column("prior, state", style="dim", overflow="fold")
-    for row in rows[:MOST_LINES]:
+def parameters_table(summary: Summary) -> Table:
+    """Return the table of parameters of a summary, with error bars."""
+    table, (name, value, error, note) = _table(), summary.head
+    table.add_column(name, overflow="fold")
+    table.add_column(value, justify="right", no_wrap=True)
+    table.add_column(error, justify="right", no_wrap=True)
+    table.add_column(note, style="dim", overflow="fold")
+    for row in summary.rows[:MOST_LINES]:
         table.add_row(_plain(row.name), row.value, row.error, _plain(row.note))
     return table
 

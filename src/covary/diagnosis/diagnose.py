@@ -52,7 +52,8 @@ def diagnose(model: fits.Model, x: np.ndarray | None = None, y: np.ndarray | Non
         made = check_errors if fit.kind == "regression" else check_classes
         checks = made(fit, training, judged)
     except (CovaryError, np.linalg.LinAlgError) as error:
-        checks = [missing("errors", "Error bars", f"There are no leave-one-out predictions: {error}")]
+        what = "leave-one-out predictions" if y is None else "predictions to compare with the observations"
+        checks = [missing("errors", "Error bars", f"There are no {what}: {error}")]
     tested = len(judged) if judged is not None and judged.kind == "new rows" else 0
     checks = [*check_data(fit, training, tested), *checks, *family.checks(fit, judged)]
     if x is None or not training.rows:  # not every family keeps the training rows

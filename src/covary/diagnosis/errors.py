@@ -28,6 +28,7 @@ KURTOSIS = 1.0
 TINY = 0.03  # maximum RMS error relative to the spread of the observations: R² above 0.999
 INSIDE = 0.7  # maximum RMS of error over error bar; 1 for a right model, and with 80 rows never this small by chance
 WITHIN = 4.0  # maximum of error over error bar
+LARGEST = 1e6  # error over error bar, if an error bar is 0
 SAFE = "The error bars are reliable as they are"
 
 
@@ -53,9 +54,13 @@ def check_errors(fit: AnyFit, training: Training, seen: Judged) -> list[Check]:
         "heteroscedastic": "Constant noise level",
         "outliers": "Outliers",
     }
+    if not seen.has_error_bars:
+        none = "The predictions have no error bars."
+        return [missing(name, title, none) for name, title in {**titles, "sharpness": "Sharpness"}.items()]
     sharp = _sharpness(about, seen)
     if still or len(seen) < FEWEST:
         return [sharp, *(missing(name, title, few) for name, title in titles.items())]
+    seen = replace(seen, z=np.nan_to_num(seen.z, posinf=LARGEST, neginf=-LARGEST))
     checks = [
         _coverage("coverage", titles["coverage"], 0.95, about, seen),
         _coverage("coverage50", titles["coverage50"], 0.5, about, seen),
@@ -105,6 +110,8 @@ def _coverage(name: str, title: str, level: float, about: About, seen: Judged) -
     held, advice = about.training.noise == "fixed", about.training.advice
     free = "Learn the noise instead of fixing it" if held else advice.free
     narrow: str = f"{free}; until then multiply the error bars by {factor:.2g}."
+    if ((seen.std == 0) & (seen.y != seen.mean)).any():
+        narrow = f"{free}; some error bars are 0, although the predictions are not exact."
     wide: str = f"{free}."
     if not held and float((np.abs(seen.z) > 3).mean()) > 2 * (2 * ndtr(-3.0)):
         wide = "A few outlying rows widen the error bars of all others, as happens if the noise varies or has heavy tails: "

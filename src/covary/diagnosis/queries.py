@@ -77,7 +77,6 @@ def check_queries(
         if found is not None:
             said += f": {100 * float(np.median(found[flagged])):.0f} % of the prior variance remains there"
         said += "."
-    advice = "These predictions mostly reflect the prior: collect rows there, or give the trend as a mean."
     draw = None if found is None or share is None else figures.queries(found, flagged, share)
     check = Check(
         "extrapolation",
@@ -87,7 +86,7 @@ def check_queries(
         "no more than by chance",
         WARNING if bad else OK,
         said,
-        advice if bad else "",
+        training.advice.beyond if bad else "",
         draw,
     )
     return check, found, flagged

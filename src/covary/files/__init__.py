@@ -126,14 +126,17 @@ def read_fit(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[.
     >>> fit.family, fit.origin.estimator, fit.target
     ('gaussian_process', 'GPRegressor', ('y',))
     """
-    given = dict(functions) if isinstance(functions, Mapping) else {"": functions} if functions else {}
+    given: dict[str, Callable[..., jax.Array]] = (
+        dict(functions or {}) if isinstance(functions, Mapping | None) else {"": functions}
+    )
     if not all(name and isinstance(name, str) and callable(f) for name, f in given.items()):
         what = Option("functions") + " is not a dict of functions by name"
         raise fail("load", what, "give " + Option("functions", "{'name': function}"))
     if not isinstance(path, str | os.PathLike):
         raise BadFile("load", f"the path is of type {type(path).__name__}", "give the name of a file", argument="path")
     kind, page, arrays = read(path)
-    family, estimator = _family_of_file(path, kind, page)
+    with _blaming(path):
+        family, estimator = _family_of_file(path, kind, page)
     used = page.get("functions", [])
     with _blaming(path):
         lacking = [str(name)[:60] for name in used if name not in given]
@@ -155,7 +158,10 @@ def _family_of_file(path: str | os.PathLike[str], kind: str, page: Page) -> tupl
     from covary.fits.family import family
 
     name = page.get("family", OLDEST)
-    if isinstance(name, str) and find(name) is not None:
+    if isinstance(name, str):
+        if find(name) is None:
+            what = f"holds a model of the family {name[:60]!r}, which is not installed"
+            raise bad(path, what, "install the package that adds it, or load it with a newer covary")
         if kind == name:
             return name, ""
         if kind in family(name).estimators:

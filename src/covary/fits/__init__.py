@@ -29,7 +29,6 @@ from covary.fits.fit import Scale as Scale
 from covary.fits.fit import is_fitted as is_fitted
 from covary.fits.fit import of as of
 from covary.fits.latent import LatentProcess as LatentProcess
-from covary.fits.learning import Asked as Asked
 from covary.fits.learning import Observed as Observed
 from covary.fits.learning import Outcome as Outcome
 from covary.fits.learning import Request as Request

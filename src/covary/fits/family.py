@@ -6,24 +6,23 @@ diagnosis, plots, exports and the command call its methods and never distinguish
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
-from scipy.special import ndtr
 
 from covary._checks import CovaryError, fail
 from covary._errors import Option, Remedy, Text
-from covary._families import Json, find, known
+from covary._families import Json, Setting, load, registered
 from covary.executors import Dask, Serial
 from covary.fits.checks import Check
 from covary.fits.fit import Fit, Method
 from covary.fits.latent import LatentProcess
-from covary.fits.learning import Asked, Observed, Request, Takes, Task, prepared
+from covary.fits.learning import Observed, Request, Takes, Task, prepared
 from covary.fits.sections import Findings, Relevance, Section
 from covary.fits.summary import Summary
 from covary.fits.training import Judged, Training
@@ -65,11 +64,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Learning:
-    """Result of learning: status, number of evaluations and seconds."""
+    """Result of learning: status, number of evaluations and seconds, each None if unknown."""
 
     status: str | None = None
-    steps: int = 0
-    seconds: float = 0.0
+    steps: int | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,8 @@ class AbstractFamily(Generic[State]):
     name: str
     title: str
     takes: Takes = Takes()
-    settings: tuple[Asked, ...] = ()
+    settings: tuple[Setting, ...] = ()  # of ``--set NAME=VALUE``
+    latent: bool = False  # whether predict(latent=True) is supported: without the noise of a new observation
     estimators: Mapping[str, str] = MappingProxyType({})  # scikit-learn classes that build its fits, and their modules
 
     # learning from a table, for the command ---------------------------------------------------------------------------
@@ -148,21 +148,18 @@ class AbstractFamily(Generic[State]):
         """
         if x is None or y is None:
             raise self._lacks("leave-one-out predictions", "give rows with known targets that it was not fitted to")
-        answer = self.predict(fit, x)
-        seen = y[:, None] if y.ndim == 1 else y
-        how, rows, share = "rows outside the training data", np.arange(len(x)), np.empty(0)
+        answer, how = self.predict(fit, x), "rows outside the training data"
         if fit.classes is not None:
-            p = np.stack([answer.columns[title] for title in probability_titles(fit.classes.values)], axis=1)
-            none = np.empty((len(x), 0))
-            return Judged("new rows", how, rows, len(rows), x, seen, share, none, none, none, none, p)
-        titles = self.titles(fit)
-        heads = [title.removesuffix("mean") for title in titles if title.endswith("mean")]
-        if len(heads) != seen.shape[1] or not all(f"{head}std" in answer.columns for head in heads):
-            raise self._lacks("error bars to compare with observations", "use predict")
-        mean, std = (np.stack([answer.columns[head + part] for head in heads], axis=1) for part in ("mean", "std"))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            z = np.where(seen == mean, 0.0, (seen - mean) / std)
-        return Judged("new rows", how, rows, len(rows), x, seen, share, mean, std, ndtr(z), z)
+            names = probability_titles(fit.classes.values)
+            if not answer.columns.keys() >= set(names):
+                raise self._lacks("class probabilities to compare with observations", "use predict")
+            return Judged.of_classes("new rows", how, x, y, np.stack([answer.columns[name] for name in names], axis=1))
+        heads = [""] if len(fit.target) == 1 else [f"{name}_" for name in fit.target]
+        if not answer.columns.keys() >= {f"{head}mean" for head in heads}:
+            raise self._lacks("means to compare with observations", "use predict")
+        mean = np.stack([answer.columns[f"{head}mean"] for head in heads], axis=1)
+        errors = [answer.columns[f"{head}std"] for head in heads if f"{head}std" in answer.columns]
+        return Judged.of_numbers("new rows", how, x, y, mean, np.stack(errors, axis=1) if len(errors) == len(heads) else None)
 
     def titles(self, fit: Fit[State], *, latent: bool = False) -> list[str]:
         """Return the names of the columns that :meth:`predict` returns."""
@@ -228,7 +225,10 @@ class AbstractFamily(Generic[State]):
         return ()
 
     def relevance(self, fit: Fit[State]) -> Relevance | None:
-        """Return the share of the predictions' variation that involves each column; None if unknown."""
+        """Return the share of the predictions' variation that involves each column.
+
+        If it is None, :func:`covary.plots.relevance` computes it from predictions at the training rows.
+        """
         return None
 
     def sections(self, fit: Fit[State], found: Findings) -> list[Section]:
@@ -251,15 +251,26 @@ class AbstractFamily(Generic[State]):
         return Summary(self.title, tuple(facts), ())
 
     def parameters(self, fit: Fit[State], summary: Summary, *, error_bars: bool) -> list[dict[str, Json]]:
-        """Return all parameters as JSON, with the names of the summary.
+        """Return all parameters as JSON, by default those of the summary, as numbers where possible.
 
         The keys are ``name``, ``value``, ``error``, ``scale``, ``fixed`` and ``note``.
         """
-        return []
+        return [
+            {
+                "name": row.name,
+                "value": _number(row.value),
+                "error": _number(row.error),
+                "scale": "plain",
+                "fixed": "fixed" in row.note.split(", "),
+                "note": row.note,
+            }
+            for row in summary.rows
+        ]
 
     def rows(self, fit: Fit[State]) -> tuple[int | None, bool]:
         """Return the number of training rows, if known, and whether they are on disk."""
-        return None, False
+        training = self.training(fit)
+        return round(training.count) if training.rows else None, False
 
     def learning(self, fit: Fit[State]) -> Learning:
         """Return the status, evaluations and seconds of learning."""
@@ -301,10 +312,17 @@ class AbstractFamily(Generic[State]):
         self, fit: Fit[State], path: str | os.PathLike[str], *, std: bool = True, tolerance: float = 1e-10
     ) -> dict[str, float]:
         """Write one Python file that predicts with NumPy alone; return its deviations from the fit."""
-        raise self._lacks("export", Remedy("save instead", "save the model with model.save(...) instead"))
+        raise self._lacks("export", Remedy("save instead", "save it with covary.save instead"))
 
     def _lacks(self, what: str, do: Text) -> Exception:
         return fail(self.name, f"this family of models has no {what}", do)
+
+
+def _number(text: str) -> Json:
+    """Return a text as a number if it is one; None if it is empty."""
+    with suppress(ValueError):
+        return float(text)
+    return text or None
 
 
 def family_of(fit: Fit[State]) -> AbstractFamily[State]:
@@ -314,7 +332,9 @@ def family_of(fit: Fit[State]) -> AbstractFamily[State]:
 
 def family(name: str) -> AbstractFamily:
     """Return a family by name: one of covary, or one that an installed package adds."""
-    row = find(name)
-    if row is None:
-        raise fail("covary", Option("family") + f" {name!r} is not known", f"choose one of {', '.join(known())}")
-    return importlib.import_module(row.module).FAMILY
+    place = registered(name).module
+    found = load(name, place if ":" in place else f"{place}:FAMILY", AbstractFamily)
+    if found.name != name:
+        what = f"the family {found.name!r} in {place} is registered as {name!r}"
+        raise fail("covary", what, "register it by its own name", argument="family")
+    return found

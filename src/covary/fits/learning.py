@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic
 
@@ -26,16 +25,6 @@ if TYPE_CHECKING:
     from covary.fits.family import AbstractFamily
 
 Executor = Dask | Serial | None
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Setting of a family for ``--set NAME=VALUE``: its name, help text, default and allowed values."""
-
-    name: str
-    help: str
-    default: Json = None
-    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +71,7 @@ class Observed:
     settings
         Values of the settings of the family, by name.
     options
-        Values of the options that the family registers, by name.
+        Values of the options of the family, by name.
     seed, max_time, checkpoint, executor
         As in the estimators.
     """
@@ -115,7 +104,7 @@ class Request:
     missing, drop_missing
         Treatment of missing inputs, and whether to leave out rows with any missing value.
     options
-        Values of the options that families register, by name.
+        Values of the options of the family, by name.
     settings
         Values of the settings of the family, by name.
     seed, max_time, checkpoint
@@ -247,22 +236,24 @@ def outcome(given: Observations, fit: Fit[State]) -> Outcome[State]:
 
 
 def settings_of(family: AbstractFamily[State], given: Sequence[str]) -> dict[str, Json]:
-    """Read the settings of a family from ``NAME=VALUE``, where a value is a number, true, false or text."""
-    out: dict[str, Json] = {asked.name: asked.default for asked in family.settings}
+    """Read the settings of a family from ``NAME=VALUE``."""
+    out, known = {setting.name: setting.start for setting in family.settings}, {s.name: s for s in family.settings}
+    several: dict[str, list[Json]] = {}
     for text in given:
         name, equals, value = text.partition("=")
-        asked = next((asked for asked in family.settings if asked.name == name), None)
-        if asked is None or not equals:
-            known = "; ".join(f"{asked.name}: {asked.help}" for asked in family.settings)
+        setting = known.get(name)
+        if setting is None or not equals:
             what = Option("settings") + f" {shown(text)} is not a setting of the family {family.name!r}"
-            raise wrong("settings", what, f"its settings are {known}" if known else "it has none; leave it out")
-        with suppress(ValueError):
-            out[name] = json.loads(value)
-            continue
-        out[name] = value
-        if asked.choices and value not in asked.choices:
-            what = Option("settings") + f" {shown(text)} has an unknown value"
-            raise wrong("settings", what, f"choose from {', '.join(asked.choices)}")
+            names = "; ".join(f"{setting.name}: {setting.help}" for setting in family.settings)
+            raise wrong("settings", what, f"its settings are {names}" if names else "it has none; leave it out")
+        try:
+            out[name] = setting.read(value)
+        except ValueError:
+            raise wrong(
+                "settings", Option("settings") + f" {shown(text)} has a wrong value", f"give {setting.allowed}"
+            ) from None
+        if setting.multiple:
+            out[name] = several[name] = [*several.get(name, []), out[name]]
     return out
 
 

@@ -34,16 +34,21 @@ class Summary:
         """Return a copy with warnings appended to the facts."""
         return dataclasses.replace(self, facts=(*self.facts, *(("warning", text) for text in warnings)))
 
+    @property
+    def head(self) -> tuple[str, ...]:
+        """The headings of the table of parameters; the last one is empty if no parameter has a prior or a state."""
+        return ("parameter", "value", "±", "prior, state" if any(row.note for row in self.rows) else "")
+
     def __str__(self) -> str:
-        wide = max(len(k) for k, _ in self.facts)
-        lines = [self.title, ""] + [f"  {k:<{wide}}  {v}" for k, v in self.facts] + [""]
-        table = [("parameter", "value", "±", "prior, state"), *((r.name, r.value, r.error, r.note) for r in self.rows)]
-        sizes = [max(len(line[i]) for line in table) for i in range(4)]
+        wide = max((len(k) for k, _ in self.facts), default=0)
+        lines = [self.title, ""] + [f"  {k:<{wide}}  {v}" for k, v in self.facts] + [""] * bool(self.rows)
+        table = [self.head, *((r.name, r.value, r.error, r.note) for r in self.rows)] if self.rows else []
+        sizes = [max((len(line[i]) for line in table), default=0) for i in range(4)]
         for i, line in enumerate(table):
             cells = [f"{line[0]:<{sizes[0]}}", f"{line[1]:>{sizes[1]}}", f"{line[2]:>{sizes[2]}}", line[3]]
             lines.append(("  " + "  ".join(cells)).rstrip())
             if i == 0:
-                lines.append("  " + "  ".join("─" * s for s in sizes))
+                lines.append("  " + "  ".join("─" * s for s in sizes if s))
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -52,13 +57,14 @@ class Summary:
         facts = "".join(
             f"<tr><th style='text-align:left'>{_e(k)}</th><td style='text-align:left'>{_e(v)}</td></tr>" for k, v in self.facts
         )
-        head = "".join(f"<th>{h}</th>" for h in ("parameter", "value", "±", "prior, state"))
+        head = "".join(f"<th>{h}</th>" for h in self.head)
         body = "".join(
             f"<tr><td style='text-align:left'>{_e(r.name)}</td><td>{_e(r.value)}</td><td>{_e(r.error)}</td>"
             f"<td style='text-align:left'>{_e(r.note)}</td></tr>"
             for r in self.rows
         )
-        return f"<div><b>{_e(self.title)}</b><table>{facts}</table><table><tr>{head}</tr>{body}</table></div>"
+        table = f"<table><tr>{head}</tr>{body}</table>" if self.rows else ""
+        return f"<div><b>{_e(self.title)}</b><table>{facts}</table>{table}</div>"
 
 
 def _e(text: str) -> str:

@@ -11,10 +11,11 @@ from covary._checks import is_traced
 from covary._types import Array
 
 
-def triangular(R: Array, B: Array, **how: int) -> np.ndarray:
+def triangular(R: Array, B: Array, *, trans: int = 0, lower: bool = False) -> np.ndarray:
     """Solve a triangular system by JAX if a matrix is JAX's, else by SciPy."""
-    engine = jax.scipy.linalg if isinstance(R, jax.Array) or isinstance(B, jax.Array) else linalg
-    return engine.solve_triangular(R, B, **how)
+    if isinstance(R, jax.Array) or isinstance(B, jax.Array):
+        return jax.scipy.linalg.solve_triangular(R, B, trans=trans, lower=lower)  # type: ignore[return-value]
+    return linalg.solve_triangular(R, B, trans=trans, lower=lower)
 
 
 def orthogonalising(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -21,7 +21,8 @@ HALF = float(ndtri(0.975))
 class HeldOut(NamedTuple):
     """Observations, and the mean, standard deviation, 95 % interval and PIT of each when its row is left out.
 
-    The PIT of an integer is an interval, from P(Y < y) to P(Y ≤ y): then ``pit`` has shape (n, 2).
+    The PIT of an integer is an interval, from P(Y < y) to P(Y ≤ y): then ``pit`` has shape (n, 2). Without error bars, all but
+    ``y`` and ``mean`` are NaN.
     """
 
     y: np.ndarray
@@ -68,6 +69,13 @@ def left_out_for(who: str, model: Drawable) -> HeldOut:
     return _of_posterior(source.first) if source.posteriors else _of_fit(_judged(source))
 
 
+def with_error_bars(who: str, found: HeldOut) -> HeldOut:
+    """Return predictions, or raise an error if they have no error bars."""
+    if np.isnan(found.std).all():
+        raise fail(who, "the predictions have no error bars", "use plot_predicted")
+    return found
+
+
 def _of_posterior(post: AbstractPosterior) -> HeldOut:
     y = np.asarray(post.data.y, np.float64)
     out = post.leave_one_out()
@@ -87,6 +95,9 @@ def _judged(source: Source) -> fits.Judged:
 
 
 def _of_fit(found: fits.Judged) -> HeldOut:
+    if not found.has_error_bars:
+        none = np.full(len(found), np.nan)
+        return HeldOut(found.y[:, 0], found.mean[:, 0], none, none, none, none)
     found = found.with_ends()
     ends = found.ends or (found.mean - HALF * found.std, found.mean + HALF * found.std)
     return HeldOut(*(a[:, 0] for a in (found.y, found.mean, found.std, *ends, found.pit)))

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from covary._checks import as_numbers, check_finite, check_positive, fail
 from covary._errors import Option
 from covary._words import counted
-from covary.plots.held_out import HALF, left_out_for
+from covary.plots.held_out import HALF, left_out_for, with_error_bars
 from covary.plots.source import Drawable
 from covary.plots.style import BLUE, GREY, ORANGE, RASTER, Given, bare, dot_size, ink, legend, names_shown, one, thinned, title
 
@@ -58,9 +58,10 @@ def plot_predicted(
     who, ends = "plots.plot_predicted", None
     if mean is None:
         found = left_out_for(who, model)  # type: ignore[arg-type]
-        y, mean, ends, how = found.y, found.mean, (found.low, found.high), ", leave-one-out"
+        y, mean, how = found.y, found.mean, ", leave-one-out"
+        ends = None if np.isnan(found.low).all() else (found.low, found.high)
     else:
-        (y, mean, std), how = _arrays(who, model, mean, std), ""
+        (y, mean, std), how = _arrays(who, model, mean, std, zero=True), ""
         ends = None if std is None else (mean - HALF * std, mean + HALF * std)
         if interval is not None:
             ends = (_arrays(who, y, interval[0], None)[1], _arrays(who, y, interval[1], None)[1])
@@ -164,13 +165,13 @@ def plot_residuals(
     """
     who = "plots.plot_residuals"
     if mean is None:
-        found = left_out_for(who, model)  # type: ignore[arg-type]
+        found = with_error_bars(who, left_out_for(who, model))  # type: ignore[arg-type]
         middle = found.pit if found.pit.ndim == 1 else found.pit.mean(1)
         centre, z = found.mean, ndtri(np.clip(middle, 1e-15, 1 - 1e-15))
-        exact = (found.y - found.mean) / found.std
-        z = (
-            np.where(np.abs(z) > 7, exact, z) if found.pit.ndim == 1 else z
-        )  # in the far tails the PIT has no significant digits
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exact = (found.y - found.mean) / found.std
+        far = (np.abs(z) > 7) & np.isfinite(exact) & (found.pit.ndim == 1)  # there the PIT has no significant digits
+        z = np.where(far, exact, z)
     else:
         y, centre, std = _arrays(who, model, mean, std)
         if std is None:
@@ -204,7 +205,7 @@ def plot_residuals(
 
 
 def _arrays(
-    who: str, y: Drawable | ArrayLike, mean: ArrayLike, std: ArrayLike | None
+    who: str, y: Drawable | ArrayLike, mean: ArrayLike, std: ArrayLike | None, *, zero: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return observations, predictions and standard deviations as arrays, after checking them."""
     y, mean = (as_numbers(who, label, v).astype(np.float64) for label, v in (("y", y), ("mean", mean)))  # type: ignore[arg-type]
@@ -214,5 +215,5 @@ def _arrays(
         check_finite(who, label, array)
     if std is not None:
         std = np.broadcast_to(as_numbers(who, "std", std).astype(np.float64), y.shape)
-        check_positive(who, "std", std)
+        check_positive(who, "std", std, zero=zero)
     return y, mean, std

@@ -78,7 +78,7 @@ def relevance(
     """
     source = Source.of("plots.relevance", model)
     parts, labels, inputs = source.posteriors, source.names(names), source.inputs
-    if source.fit is not None and not parts:
+    if source.fit is not None:
         own = fits.family_of(source.fit).relevance(source.fit)
         if own is not None:
             return own
@@ -210,10 +210,12 @@ def _index(values: np.ndarray, together: bool = False) -> np.ndarray:
 
     It is averaged over the k outputs, or computed for all of them together.
     """
-    change, whole = values.var(-3, ddof=1).mean(-2), values[..., 0, :, :].var(-2)
+    own = values[..., 0, :, :]
+    change, whole = values.var(-3, ddof=1).mean(-2), own.var(-2)
+    rounding = np.square(4 * np.finfo(np.float64).eps * np.abs(own).max(-2))  # the variance of a constant
     if together:  # a rare class counts for less
-        change, whole = change.sum(-1, keepdims=True), whole.sum(-1, keepdims=True)
-    share = np.divide(change, whole, out=np.zeros_like(change), where=whole > 0)
+        change, whole, rounding = (part.sum(-1, keepdims=True) for part in (change, whole, rounding))
+    share = np.divide(change, whole, out=np.zeros_like(change), where=whole > rounding)
     return np.clip(share.mean(-1), 0.0, 1.0)
 
 

@@ -99,7 +99,7 @@ class Source:
         """The training rows of a fit."""
         found = fits.family_of(self._fit).training(self._fit)
         if not len(found.x):
-            raise fail(self.who, f"the family {self._fit.family!r} does not keep its training rows", "use predict")
+            raise fail(self.who, f"the family {self._fit.family!r} does not provide its training rows", "use predict")
         return found
 
     @property
@@ -148,14 +148,17 @@ class Source:
     def predicted(self, x: np.ndarray, part: str = "mean") -> np.ndarray:
         """Return a part of the predictions of a fit at rows (m, d): the mean, std, lower or upper end of each target, (m, p);
         the probabilities (m, C) of classes."""
-        answer = fits.family_of(self._fit).predict(self._fit, x)
-        titles = [] if self._fit.classes is None else probability_titles(self._fit.classes.values)
+        family, fit = fits.family_of(self._fit), self._fit
+        step = family.together(fit)
+        parts = [family.predict(fit, x[start : start + step]).columns for start in range(0, max(len(x), 1), step)]
+        columns = {title: np.concatenate([part[title] for part in parts]) for title in parts[0]}
+        titles = [] if fit.classes is None else probability_titles(fit.classes.values)
         if not titles:
-            titles = [title for title in answer.columns if title == part or title.endswith(f"_{part}")]
-        if not titles or not answer.columns.keys() >= set(titles):
+            titles = [title for title in columns if title == part or title.endswith(f"_{part}")]
+        if not titles or not columns.keys() >= set(titles):
             what = "class probabilities" if self.classes else part
-            raise fail(self.who, f"predictions of the family {self._fit.family!r} have no {what}", "use predict")
-        return np.stack([np.asarray(answer.columns[title], np.float64) for title in titles], axis=1)
+            raise fail(self.who, f"predictions of the family {fit.family!r} have no {what}", "use predict")
+        return np.stack([np.asarray(columns[title], np.float64) for title in titles], axis=1)
 
 
 def coded_columns(kernel: AbstractKernel | tuple[AbstractKernel, ...], columns: int) -> set[int]:

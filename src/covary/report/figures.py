@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,26 +24,23 @@ if TYPE_CHECKING:
 
 def prediction_figures(pictures: Pictures, found: Findings, seen: Judged) -> list[Figure]:
     """Return the figures of predicted against observed values."""
-    out = []
-    for j, name in enumerate(found.targets[:MOST_OUTPUTS]):
-        y, mean, std = seen.y[:, j], seen.mean[:, j], seen.std[:, j]
+    each = [attempt(partial(_prediction_figure, pictures, found, seen, j)) for j in range(len(found.targets[:MOST_OUTPUTS]))]
+    return [figure for figures in each for figure in figures]
+
+
+def _prediction_figure(pictures: Pictures, found: Findings, seen: Judged, j: int) -> list[Figure]:
+    name, y, mean, std, bars = found.targets[j], seen.y[:, j], seen.mean[:, j], None, ""
+    alt = f"Predicted against observed {name}: {counted(len(y), 'row')}."
+    if seen.has_error_bars:
+        std, bars = seen.std[:, j], ", with its 95 % interval"
         inside = 100 * float((np.abs(seen.pit[:, j] - 0.5) <= 0.475).mean())
-        alt = f"Predicted against observed {name}: {inside:.0f} % of {counted(len(y), 'row')} lie inside their 95 % intervals."
-        caption = (
-            f"{name}: each row predicted {_how(seen)}, with its 95 % interval. On the dashed line the prediction is exact."
-        )
-        if found.training.whole:
-            caption += " Intervals of integers contain more than 95 %; points are jittered horizontally."
-        ends = None if seen.ends is None else (seen.ends[0][:, j], seen.ends[1][:, j])
-        out += pictures.one(
-            lambda ax, y=y, mean=mean, std=std, name=name, ends=ends: plot_predicted(
-                y, mean, std, ax, name=name, interval=ends
-            ),
-            alt,
-            caption,
-            size=(4.2, 3.9),
-        )
-    return out
+        share = f"{inside:.0f} % of {counted(len(y), 'row')}"
+        alt = f"Predicted against observed {name}: {share} lie inside their 95 % intervals."
+    caption = f"{name}: each row predicted {_how(seen)}{bars}. On the dashed line the prediction is exact."
+    if found.training.whole:
+        caption += " Intervals of integers contain more than 95 %; points are jittered horizontally."
+    ends = None if seen.ends is None else (seen.ends[0][:, j], seen.ends[1][:, j])
+    return pictures.one(lambda ax: plot_predicted(y, mean, std, ax, name=name, interval=ends), alt, caption, size=(4.2, 3.9))
 
 
 def calibration_figures(pictures: Pictures, labels: Sequence[str], seen: Judged) -> list[Figure]:
@@ -76,7 +74,7 @@ def calibration_figures(pictures: Pictures, labels: Sequence[str], seen: Judged)
         plot_pit(pit, axes[0])
         plot_coverage(pit, axes[1])
 
-    return pictures.many(2, draw, alts, captions)
+    return attempt(lambda: pictures.many(2, draw, alts, captions))
 
 
 def _own(ax: Axes, own: np.ndarray, classes: int) -> None:
@@ -89,13 +87,15 @@ def residual_figures(pictures: Pictures, found: Findings, seen: Judged, scales: 
     """Return plots of the residuals against the predictions and against the most relevant inputs."""
     out = []
     for j, name in enumerate(found.targets[:MOST_OUTPUTS]):
-        z = seen.z[:, j]
-        places: list[tuple[np.ndarray, str, int | None]] = [(seen.mean[:, j], f"predicted {name}", None)]
+        rows = np.isfinite(seen.z[:, j])
+        z, left = seen.z[rows, j], int((~rows).sum())
+        places: list[tuple[np.ndarray, str, int | None]] = [(seen.mean[rows, j], f"predicted {name}", None)]
         if j == 0:
-            places += [(seen.x[:, i], found.names[i], i) for i in found.important[:2]]
-        for at, label, column in places:
+            places += [(seen.x[rows, i], found.names[i], i) for i in found.important[:2]]
+        for at, label, column in places if rows.any() else []:
             alt = f"Standardised residuals of {name} against {label}; {int((np.abs(z) > 1.96).sum())} of {len(z)} beyond ±1.96."
             caption = f"Residuals against {label}. For a right model: no trend, and 95 % between the dashed lines."
+            caption += f" {counted(left, 'row')} with an error bar of 0 left out." if left else ""
             out += pictures.one(
                 lambda ax, z=z, at=at, label=label, column=column: _residuals(ax, z, at, label, column, scales),
                 alt,
@@ -129,7 +129,7 @@ def relevance_figure(pictures: Pictures, found: Relevance) -> list[Figure]:
     first = ", ".join(f"{name} {100 * value:.0f} %" for name, value in zip(found.names[:5], found.values[:5], strict=True))
     caption = "Share of the function's variation that involves each input (Sobol's total index)"
     caption += (
-        ", with 95 % error bars." if found.errors is not None else ", computed from the posterior mean, without error bars."
+        ", with 95 % error bars." if found.errors is not None else ", computed from the mean prediction, without error bars."
     )
     count = min(len(found.names), 20)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from covary import fits
+from covary import fits, plots
 from covary._checks import CovaryError, fail
 from covary._words import counted
 from covary._write import Unfit, where, whole_file
@@ -41,7 +41,8 @@ from covary.report import tables
 from covary.report.pictures import Pictures
 from covary.report.words import number, sentences, short_names
 
-GENERAL = ("predictions", "calibration", "residuals", "data", "again")  # the sections of every report, after "trust"
+# the sections of every report, after "trust"; "inputs" and "parameters" unless the family has its own
+GENERAL = ("predictions", "calibration", "residuals", "inputs", "parameters", "data", "again")
 SOON = 1500  # rows up to which a report includes error bars of the parameters
 
 
@@ -154,6 +155,8 @@ def page_of(
             "again", "Reproducing it", "Reproducing this fit", [Facts(tuple(details)), Facts(tuple(tables.versions(fit)))], ""
         ),
         **_judged(pictures, fit, found, scales),
+        "inputs": _inputs(pictures, cut),
+        "parameters": tables.parameters(summary),
     }
     return Page(
         title=title or f"{family.title} of {', '.join(fit.target)}",
@@ -171,9 +174,10 @@ def page_of(
 def _in_order(general: Mapping[str, Section], own: Sequence[Section]) -> list[Section]:
     """Return all sections: the general ones, each preceded by those of the family; sections without blocks are left out."""
     out: list[Section] = []
+    names = {section.name for section in own}
     for name in GENERAL:
         out += [section for section in own if section.before == name]
-        out += [general[name]] if name in general else []
+        out += [general[name]] if name in general and name not in names else []
     return [section for section in out if section.blocks]
 
 
@@ -184,18 +188,25 @@ def _judged(pictures: Pictures, fit: AnyFit, found: Findings, scales: Scales) ->
         return {}
     labels = [] if fit.classes is None else [str(c) for c in fit.classes.values]
     regression, worst = fit.kind == "regression", _worst(fit, found, seen, scales)
-    figures = tuple(draw.calibration_figures(pictures, labels, seen))
+    figures = () if regression and not seen.has_error_bars else tuple(draw.calibration_figures(pictures, labels, seen))
     asked = "Are the error bars right?" if regression else f"Are the probabilities right? {_how(seen)}"
     shown = Figures(figures) if regression else Figures(figures, table=worst, note=_counted(found, seen))
     out = {"calibration": Section("calibration", "Calibration", "Calibration", [Note(asked), shown] if figures else [])}
     if not regression:
         return out
     predicted = Figures(tuple(draw.prediction_figures(pictures, found, seen)), table=worst, note=_counted(found, seen))
-    residuals = Figures(tuple(draw.residual_figures(pictures, found, seen, scales)))
+    residuals = tuple(draw.residual_figures(pictures, found, seen, scales)) if seen.has_error_bars else ()
     title = "Predictions against observations"
     out["predictions"] = Section("predictions", "Predictions", title, [Note(_how(seen)), predicted])
-    out["residuals"] = Section("residuals", "Errors", "Errors", [residuals])
+    out["residuals"] = Section("residuals", "Errors", "Errors", [Figures(residuals)] if residuals else [])
     return out
+
+
+def _inputs(pictures: Pictures, found: Relevance | None) -> Section:
+    """Return the section about the relevance of the inputs."""
+    several = found is not None and len(found.names) > 1 and bool(found.values.any())
+    figures = draw.relevance_figure(pictures, found) if found is not None and several else []
+    return Section("inputs", "Inputs", "Effect of the inputs", [Figures(tuple(figures))] if figures else [])
 
 
 def _worst(fit: AnyFit, found: Findings, seen: Judged, scales: Scales) -> Table:
@@ -204,6 +215,8 @@ def _worst(fit: AnyFit, found: Findings, seen: Judged, scales: Scales) -> Table:
     short = short_names(tuple(fit.columns.names), 16)
     place = ", ".join(short[i] for i in tables.places(found))
     predicted, size = ("Predicted, 95 %", "Error, in std") if regression else ("Predicted", "P(truth)")
+    if regression and not seen.has_error_bars:
+        predicted, size = "Predicted", "Error"
     head = (Heading("Row"), Heading(place), Heading("Observed"), Heading(predicted), Heading(size, "n"))
     rows = tuple(
         tuple(Cell(row[key]) for key in ("row", "place", "seen", "said", "size"))
@@ -247,7 +260,7 @@ def _kind(fit: AnyFit) -> str:
 
 def _relevance(fit: AnyFit) -> Relevance | None:
     try:
-        return fits.family_of(fit).relevance(fit)
+        return plots.relevance(fit)
     except (CovaryError, np.linalg.LinAlgError):
         return None
 
@@ -272,14 +285,15 @@ def _tiles(fit: AnyFit, training: Training, seen: Judged | None) -> list[tuple[s
         right = 100 * float((seen.p.argmax(1) == codes).mean())
         return [*out, ("accuracy", f"{right:.1f} %"), ("log loss", f"{-np.log(own).mean():.3f}")]
     spread, error = seen.y.std(0), np.sqrt(((seen.y - seen.mean) ** 2).mean(0))
-    inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
     if (spread > 0).all():
         out.append(("R²", r_squared(float((1 - (error / spread) ** 2).mean()))))
     if len(fit.target) == 1:
-        out += [
-            ("typical error", number(float(error[0]), 3)),
-            ("typical error bar", f"± {number(float(np.median(seen.std)), 3)}"),
-        ]
+        out.append(("typical error", number(float(error[0]), 3)))
+    if not seen.has_error_bars:
+        return out
+    inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
+    if len(fit.target) == 1:
+        out.append(("typical error bar", f"± {number(float(np.median(seen.std)), 3)}"))
     return [*out, ("inside 95 % intervals", f"{inside:.1f} %")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from covary._version import versions as installed
-from covary.fits import AnyFit, Findings, Judged, Training
+from covary.fits import AnyFit, Cell, Findings, Heading, Judged, Section, Summary, Table, Training
 from covary.plots.columns import Scales
 from covary.report.words import beside, number
 
@@ -77,14 +77,15 @@ def largest_errors(fit: AnyFit, found: Findings, seen: Judged, scales: Scales) -
             }
             for i in order
         ]
-    order = np.argsort(-np.abs(seen.z[:, 0]))[:MOST_ROWS]
+    errors = seen.z[:, 0] if seen.has_error_bars else seen.y[:, 0] - seen.mean[:, 0]
+    order = np.argsort(-np.abs(errors))[:MOST_ROWS]
     return [
         {
             "row": f"{seen.rows[i]}",
             "place": _where(seen, int(i), at, scales),
             "seen": number(float(seen.y[i, 0])),
             "said": _said(found.training, seen, int(i)),
-            "size": f"{seen.z[i, 0]:+.1f}".replace("-", "−"),
+            "size": _error(float(errors[i])) if seen.has_error_bars else number(float(errors[i])),
         }
         for i in order
     ]
@@ -102,6 +103,8 @@ def _where(seen: Judged, i: int, columns: list[int], scales: Scales) -> str:
 def _said(training: Training, seen: Judged, i: int) -> str:
     """Format the mean and the 95 % interval of a row: the half-width, or both ends if it is not symmetric."""
     mean = float(seen.mean[i, 0])
+    if not seen.has_error_bars:
+        return number(mean)
     if seen.ends is None:
         return beside(mean, float(1.96 * seen.std[i, 0]))
     low, high = (float(edge[i, 0]) for edge in seen.ends)
@@ -110,11 +113,27 @@ def _said(training: Training, seen: Judged, i: int) -> str:
     return f"{number(mean, 2)} ({number(low, 3)} to {number(high, 3)})"
 
 
+def _error(z: float) -> str:
+    return f"{z:+.1f}".replace("-", "−").replace("inf", "∞")
+
+
+def parameters(summary: Summary) -> Section:
+    """Return the section with the parameters of a summary."""
+    texts = [text.capitalize() for text in summary.head]
+    used = [i for i in range(len(texts)) if any((row.name, row.value, row.error, row.note)[i] for row in summary.rows)]
+    head = tuple(Heading(texts[i], "n" if i in (1, 2) else "") for i in used)
+    cells = [(Cell(row.name, code=True), Cell(row.value), Cell(row.error), Cell(row.note)) for row in summary.rows]
+    rows = tuple(tuple(each[i] for i in used) for each in cells)
+    return Section("parameters", "Parameters", "Parameters", [Table("Parameters", head, rows)] if rows else [])
+
+
 def versions(fit: AnyFit) -> list[tuple[str, str]]:
     """Return the versions of the software, and the seed."""
-    seed = fit.origin.arguments.get("random_state")
+    arguments, made = fit.origin.arguments, fit.origin.made or {}
+    seed = arguments.get("random_state", made.get("seed"))
+    words = "none given" if seed is None else str(seed) if isinstance(seed, int | np.integer) else "a generator"
     found = installed("jax", "numpy", "scipy", "scikit-learn", "matplotlib")
     return [
         *((name.replace("python", "Python"), text) for name, text in found.items()),
-        ("Seed", "none given" if seed is None else str(seed) if isinstance(seed, int | np.integer) else "a generator"),
+        *([("Seed", words)] if "random_state" in arguments or "seed" in made else []),
     ]

@@ -134,13 +134,15 @@ def _quality(fit: AnyFit, seen: Judged | None) -> str:
         )
     spread = seen.y.std(0)
     error = np.sqrt(((seen.y - seen.mean) ** 2).mean(0))
-    inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
     explained = [percent_of(1 - (e / s) ** 2) if s > 0 else "nothing" for e, s in zip(error, spread, strict=True)]
     if len(fit.target) == 1:
         said = f"It explains {explained[0]} of the variance of {fit.target[0]} with a typical error of {number(error[0], 3)}"
     else:
         each = [f"{e} of {t}" for e, t in zip(explained, fit.target, strict=True)]
         said = f"It explains {listed(each)}"
+    if not seen.has_error_bars:
+        return f"{said} ({how})."
+    inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
     return f"{said} ({how}), and its 95 % intervals contain {inside:.1f} %."
 
 
@@ -153,7 +155,10 @@ def _trust(fit: AnyFit, training: Training, diagnosis: Diagnosis) -> str:
         if unfinished:
             return f"None of {made} checks found a problem, but {unfinished[0].lower()}{unfinished[1:]}"
         seen = diagnosis.judged
-        if fit.kind == "regression" and seen is not None and cautious(training, seen):
+        if seen is None or (fit.kind == "regression" and not seen.has_error_bars):
+            why = "no predictions to compare with observations" if seen is None else "no error bars"
+            return f"Whether the model can be relied on was not checked: there are {why}."
+        if fit.kind == "regression" and cautious(training, seen):
             wide = f"about {number(too_wide(seen), 2)} times as wide as needed"
             return f"None of {made} checks found a problem; its error bars are conservative, {wide}."
         return f"None of {made} checks found a problem: its {what} can be relied on where there are data."

@@ -19,8 +19,7 @@ from covary.families.gaussian_process.processes import Process, Processes
 from covary.families.gaussian_process.sections import details, sections
 from covary.families.gaussian_process.stored import decode, encode, upgrade
 from covary.families.gaussian_process.tables import prepare
-from covary.fits import AbstractFamily, Check, Fit, Judged, Learning, Relevance
-from covary.plots.relevance import relevance
+from covary.fits import AbstractFamily, Check, Fit, Judged, Learning
 from covary.posterior import Combination
 
 COMMITTEE = 100_000  # rows to predict per call by experts, which may have to read theirs
@@ -39,6 +38,7 @@ class GaussianProcess(AbstractFamily[Processes]):
 
     name = "gaussian_process"
     title = "Gaussian process"
+    latent = True
     estimators = MappingProxyType(
         {"GPClassifier": "covary.estimators.classifier", "GPRegressor": "covary.estimators.regressor"}
     )
@@ -106,7 +106,7 @@ class GaussianProcess(AbstractFamily[Processes]):
     def learning(self, fit: Fit[Processes]) -> Learning:
         """Return the status, steps and time of learning."""
         found = fit.state.first.learned
-        return Learning() if found is None else Learning(found.status, found.steps, found.seconds)
+        return Learning(None, 0, 0.0) if found is None else Learning(found.status, found.steps, found.seconds)
 
     def checks(self, fit: Fit[Processes], judged: Judged | None, *, quick: bool = False) -> list[Check]:
         """Return the checks of the fit itself."""
@@ -115,10 +115,6 @@ class GaussianProcess(AbstractFamily[Processes]):
     def processes(self, fit: Fit[Processes]) -> tuple[Process, ...]:
         """Return the only process, or one for each class against the rest."""
         return fit.state.parts
-
-    def relevance(self, fit: Fit[Processes]) -> Relevance:
-        """See :func:`covary.plots.relevance`."""
-        return relevance(fit)
 
 
 FAMILY = GaussianProcess()

@@ -54,12 +54,12 @@ def judged(fit: Fit[Processes], x: np.ndarray | None = None, y: np.ndarray | Non
     first = latents[0]
     kind = "new rows" if new else "in-sample" if first.included else "leave-one-out"
     share = share_left(post, inputs.take(rows), first.variance[rows])
-    empty = np.empty((len(rows), 0))
-    there = np.asarray(inputs.x, np.float64)[rows]
-    out = Judged(kind, first.how, rows, inputs.rows, there, empty, share, empty, empty, empty, empty)
+    empty, there = np.empty((len(rows), 0)), np.asarray(inputs.x, np.float64)[rows]
+    common = partial(replace, rows=rows, total=inputs.rows, share=share)
     if fit.classes is not None:
         p = class_probabilities(posteriors, [Spread(found.mean[rows], found.variance[rows]) for found in latents])
-        return replace(out, y=_codes(posteriors, seen, new)[rows][:, None].astype(np.float64), p=p)
+        return common(Judged.of_classes(kind, first.how, there, _codes(posteriors, seen, new)[rows], p))
+    out = common(Judged.of_numbers(kind, first.how, there, empty, empty))
     X, seen, first = inputs.take(rows), seen[rows], _take(first, rows)
     if gaussian and first.noisy is not None:
         stated = None
@@ -336,5 +336,6 @@ def advice(fit: Fit[Processes]) -> Advice:
         varying=varying,
         outliers=outliers,
         cautious=cautious,
+        beyond="These predictions mostly reflect the prior: collect rows there, or give the trend as a mean.",
         smoother="a smoother kernel such as SquaredExponential may fit better" if rough else "",
     )
