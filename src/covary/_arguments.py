@@ -144,7 +144,7 @@ def _instead(name: str, known: list[str], elsewhere: Mapping[str, Text]) -> Text
     near = [meant] if meant in known else get_close_matches(name.lower(), known, 1, NEAR)
     if near:
         return f"did you mean {near[0]!r}?"
-    return f"choose from {', '.join(known)}" if known else "it takes none"
+    return f"choose from {', '.join(known)}" if known else "leave it out: it takes no arguments"
 
 
 def check_kind(who: str, name: str, value: object, kinds: tuple[type, ...], example: str, others: Iterable[str] = ()) -> None:

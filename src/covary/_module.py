@@ -142,7 +142,7 @@ class Module:
         except (TypeError, ValueError, OverflowError) as error:
             if isinstance(error, CovaryError) and "set" not in f.metadata:
                 raise
-            do = "give a number or an array of numbers" if "set" in f.metadata else "give a value its documentation allows"
+            do = "give a number or an array of numbers" if "set" in f.metadata else "give a value that the documentation allows"
             raise fail(self._named(), f"{f.name} is {shown(value)}", do, argument=f.name) from None
 
     def _remember(self, marks: dict[str, Mark]) -> None:

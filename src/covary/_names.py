@@ -1,4 +1,4 @@
-"""Errors for names that a module does not have, with what to write instead."""
+"""Errors for names that a module does not have, with suggestions."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Place(NamedTuple):
 
 
 class Unfit(NamedTuple):
-    """Reason why nothing can be written at a location, and what to do."""
+    """Reason why a location cannot be written to, and what to do."""
 
     what: str
     do: str
@@ -78,7 +78,7 @@ def where(path: Any, *, stream: bool = True) -> Place | Unfit:
         if old is not None and not stat.S_ISREG(old.st_mode):
             return Unfit(f"{shown} is a socket or a block device, not a file", "give the name of a file")
         if old is not None and not os.access(found, os.W_OK):
-            return Unfit(f"{shown} is read-only", "allow writing to it, or write elsewhere")
+            return Unfit(f"{shown} is read-only", "make it writable, or write to another location")
         folder = _stat(found.parent)
         if folder is None or not stat.S_ISDIR(folder.st_mode) or name.endswith(os.sep):
             given = name.rstrip(os.sep) if name.endswith(os.sep) else os.path.dirname(name) or os.curdir
@@ -114,7 +114,7 @@ def whole_file(path: Any, who: str = "write", *, stream: bool = False) -> Iterat
         raise
     except OSError as error:
         what = f"{os.fsdecode(path)!r} was not written ({error.strerror or error})"
-        raise fail(who, what, "free space or write elsewhere", NotWritten, argument="path") from None
+        raise fail(who, what, "free some space, or write to another location", NotWritten, argument="path") from None
 
 
 def make_folder(path: Any, who: str, *, parents: bool = True, argument: str | None = None) -> Path:

@@ -408,7 +408,7 @@ class Packing(Generic[M]):
         return out
 
     def onto(self, slope: np.ndarray) -> np.ndarray:
-        """Convert a gradient over parameters on their unconstrained scale to one over the coordinates."""
+        """Convert a gradient with respect to unconstrained parameters to one with respect to the coordinates."""
         out = slope * self.units
         if self._framed is not None:
             out[self._framed] = self.frame.matrix.T @ slope[self._framed]  # type: ignore[union-attr]
@@ -447,7 +447,7 @@ class Packing(Generic[M]):
         return rebuild(self.model, lambda p, v, m: (values.get(p, v), m))
 
     def pull(self, model: Module, gradient: Module) -> np.ndarray:
-        """Return the gradient over the vector, given the gradient at ``model`` as a module of the same structure."""
+        """Return the gradient with respect to the vector, given the gradient at ``model`` as a module of the same structure."""
         here, slopes = parameters(model), parameters(gradient)
         out = np.zeros(self.size)
         for s in self.slots:

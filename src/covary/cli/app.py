@@ -69,8 +69,8 @@ def fit(settings: o.FitSettings) -> None:
     otherwise; inputs are numbers, true/false, dates (2024-12-31) or categories
     (text). Rows without a target are not used for training. The target may also
     be a class (text, true/false, or two different whole numbers such as 0 and
-    1): the model then predicts the probability of every class. Small whole
-    numbers from 0 up are treated as counts. The output shows the detected type
+    1): the model then predicts the probability of every class. Small
+    non-negative integers are treated as counts. The output shows the detected type
     of the target; --likelihood overrides it.
     """
     with reported(settings.debug) as run:

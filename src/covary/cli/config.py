@@ -1,7 +1,7 @@
 """``--save-config`` and ``--config``: write the settings of a run to a TOML file, and repeat the run.
 
 The file contains every setting, including those determined from the data (inputs, type of the target), and a checksum of the
-table: the same table and the same versions give the same model to the last bit. Options on the command line take precedence.
+table: the same table and the same versions give a bit-identical model. Options on the command line take precedence.
 Paths in the file are relative to its folder.
 """
 

@@ -188,7 +188,7 @@ def predict_open(run: Run, fit: AnyFit, task: Task[object], path: str | None, pr
     if name is not None:
         size = table.frame.loc[rows.open, name].to_numpy(np.float64, na_value=np.nan)
         if not (size > 0).all():
-            what = f"column {shown(name)} of {table.name!r} has no size in a row without a target"
+            what = f"column {shown(name)} of {table.name!r} lacks a positive size in a row without a target"
             raise bad(what, "fill it", column=name)
     found = predicted(Question(fit, scored=False), table, rows.inputs, rows.open, size, progress)
     frame = table.frame[rows.open].copy()
@@ -202,7 +202,7 @@ def predict_open(run: Run, fit: AnyFit, task: Task[object], path: str | None, pr
 def open_words(task: Task[object], done: Outcome[object], path: str | None, written: str | None) -> str:
     """Describe what was done with the rows without a target."""
     if not done.open:
-        return f"every row has a {task.roles.targets[0]}: {path} was not written"
+        return f"none: every row has a value of {task.roles.targets[0]}, so {path} was not written"
     what = f"{counted(done.open, 'row')} without {' or '.join(task.roles.targets)}, not used for training"
     return f"{what}; predictions in {written}" if written else f"{what}; --predictions FILE predicts them"
 

@@ -62,7 +62,7 @@ def target_words(fit: AnyFit) -> str:
 
 
 def _how(made: dict[str, Json]) -> list[tuple[str, str]]:
-    """Return how the model was made, from the file, as names and values."""
+    """Return the origin of the model, from the file, as names and values."""
     if "command" not in made:
         return [("by", "a program, not the command"), ("covary", str(made.get("covary") or "unknown"))]
     lines = [("by", f"covary {made['command']}")]

@@ -194,7 +194,7 @@ ReportData = Annotated[
 PageOut = Annotated[
     str | None,
     typer.Option(
-        "--out", "-o", metavar="FILE", help="Page to write.", show_default="the model's name with .html, in this folder"
+        "--out", "-o", metavar="FILE", help="Page to write.", show_default="the model's name with .html, in the current folder"
     ),
 ]
 Scheduler = Annotated[
@@ -218,11 +218,11 @@ class FitSettings:
     """Settings of ``covary fit``."""
 
     data: Data
-    target: Annotated[list[str], _column("--target", "-t", metavar="NAMES", help="Column to predict; several as y1,y2.")]
+    target: Annotated[list[str], _column("--target", "-t", metavar="NAMES", help="Column to predict, or several: y1,y2.")]
     inputs: Annotated[
-        list[str], _column(metavar="NAMES", help="Columns to learn from, as a,b,c.", show_default="every other column")
+        list[str], _column(metavar="NAMES", help="Columns to use as inputs: a,b,c.", show_default="every other column")
     ] = field(default_factory=list)
-    ignore: Annotated[list[str], _column(metavar="NAMES", help="Columns to leave out, as a,b.", show_default="none")] = field(
+    ignore: Annotated[list[str], _column(metavar="NAMES", help="Columns to leave out: a,b.", show_default="none")] = field(
         default_factory=list
     )
     noise_column: Annotated[
@@ -238,7 +238,7 @@ class FitSettings:
         str | None,
         _column(
             metavar="NAME",
-            help="Column of weights: a row of weight 2 counts as two equal rows.",
+            help="Column of weights: a row of weight 2 counts as two identical rows.",
             show_default="1 for every row",
         ),
     ] = None
@@ -256,7 +256,7 @@ class FitSettings:
         list[str],
         _column(
             metavar="NAMES",
-            help="Inputs to treat as categories even if they are numbers, as a,b; text is always treated as categories.",
+            help="Inputs to treat as categories even if they are numbers: a,b; text always is.",
             show_default="none",
         ),
     ] = field(default_factory=list)
@@ -264,7 +264,7 @@ class FitSettings:
         MissingChoice,
         _column(
             metavar="refuse|drop|impute|indicator",
-            help="Missing inputs: drop leaves such rows out, which later have no prediction; impute fills in the median or the "
+            help="Missing inputs: drop leaves such rows out of the fit and of predictions; impute fills in the median or the "
             "most frequent category; indicator does the same and adds an indicator column. The model stores the choice.",
         ),
     ] = MissingChoice.refuse
@@ -302,7 +302,7 @@ class FitSettings:
         str | None,
         _learning(
             metavar="FILE",
-            help="File for the progress of learning (a folder for a committee of experts); if the command is interrupted and "
+            help="Checkpoint file for learning (a folder for a committee of experts); if the command is interrupted and "
             "run again, it resumes.",
             show_default="none",
         ),
@@ -314,7 +314,7 @@ class FitSettings:
             "-o",
             metavar="FILE",
             help="Model file to write.",
-            show_default="the table's name with .covary, in this folder",
+            show_default="the table's name with .covary, in the current folder",
         ),
     ] = None
     predictions: Annotated[
@@ -373,13 +373,13 @@ class PredictSettings:
 
     model: ModelFile
     data: Data
-    level: Annotated[float, typer.Option(metavar="SHARE", help="Probability of the interval from lower to upper.")] = 0.95
+    level: Annotated[float, typer.Option(metavar="PROBABILITY", help="Probability of the interval from lower to upper.")] = 0.95
     latent: Annotated[
         bool,
         typer.Option(
             "--latent",
-            help="Error bars of the latent function, without the noise of a new value; for two classes, the latent function "
-            "of the second.",
+            help="Error bars of the latent function, without observation noise; for two classes, predict the latent function "
+            "of the second class.",
         ),
     ] = False
     size_column: Annotated[
@@ -393,7 +393,7 @@ class PredictSettings:
     ] = None
     drop_missing: DropMissing = False
     keep: Annotated[
-        list[str], _column(metavar="NAMES", help="Columns of DATA to copy to the output, as a,b.", show_default="none")
+        list[str], _column(metavar="NAMES", help="Columns of DATA to copy to the output: a,b.", show_default="none")
     ] = field(default_factory=list)
     keep_all: Annotated[bool, _column("--keep-all", help="Copy every column of DATA to the output.")] = False
     scheduler: Scheduler = None

@@ -66,7 +66,7 @@ class Group:
 
     def __str__(self) -> str:
         first, last = self.numbers[0], self.numbers[-1]
-        which = f"expert {first}" if first == last else f"the experts {first} to {last}"
+        which = f"expert {first}" if first == last else f"experts {first} to {last}"
         return f"{which} ({counted(sum(data.rows for data in self.rows), 'row')})"
 
     def only(self, wanted: frozenset[int]) -> Group:

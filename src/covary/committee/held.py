@@ -79,7 +79,7 @@ class Held(Generic[I, T]):
         key: str = "",
         note: Note | None = None,
     ) -> list[R]:
-        """Apply a function to every group (or to those in ``which``), in order; results in the ledger are not recomputed."""
+        """Apply a function to every group (or to those in ``which``), in order; stored results are not recomputed."""
         which = range(len(self.items)) if which is None else which
         keys = [f"{key}-{i}" for i in which] if self.ledger is not None and key else None
         keep = None if keys is None else self.ledger

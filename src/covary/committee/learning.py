@@ -191,8 +191,8 @@ def independent(
     """Learn independent hyperparameters for every expert, starting at the optimum of the sample (W, algorithm 2).
 
     Every expert then has a different prior, while all rules except a plain product divide by a common one. The precision of the
-    prior is therefore averaged over the experts (:class:`covary.committee.rules.Sums`). Experts that have not been reached at
-    the time limit, or when the user interrupts, keep the hyperparameters of the sample.
+    prior is therefore averaged over the experts (:class:`covary.committee.rules.Sums`). Experts not processed before
+    the time limit or an interrupt keep the hyperparameters of the sample.
     """
     began, clock, count = time.monotonic(), Clock(max_time), counting("learning")
     if clock.over() or any(start.status == "interrupted" for start in coarse.restarts):

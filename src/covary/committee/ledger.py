@@ -47,7 +47,7 @@ class Ledger:
         return self._pieces.get(name)
 
     def put(self, name: str, result: Result) -> None:
-        """Add a finished group."""
+        """Store the result of a finished group."""
         if not self.place.is_dir():
             make_folder(self.place, "learn", argument="checkpoint")
         self._pieces.put(name, result)

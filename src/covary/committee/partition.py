@@ -106,7 +106,7 @@ class Tree:
         """Return the lowest and the highest corner of every expert's box (experts, d); infinite on sides without a cut."""
         low = np.full((len(self.column), len(self.unit)), -np.inf)
         high = -low
-        for i in np.flatnonzero(self.column >= 0):  # a node comes before those below it
+        for i in np.flatnonzero(self.column >= 0):  # a node precedes its descendants
             for below in (self.left[i], self.right[i]):
                 low[below], high[below] = low[i], high[i]
             high[self.left[i], self.column[i]] = low[self.right[i], self.column[i]] = self.threshold[i]

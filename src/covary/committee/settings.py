@@ -147,9 +147,7 @@ class Committee(AbstractPlan):
             what = Option("rule") + " is 'grbcm' but learning is 'independent'"
             raise fail("Committee", what, "use " + Option("rule", "'rbcm'") + ", or learn shared hyperparameters")
         if isinstance(self.gram, AbstractPlan):
-            raise fail(
-                "Committee", "the gram of an expert is a committee", "use one committee with more experts, which is equivalent"
-            )
+            raise fail("Committee", "the gram of an expert is a committee", "use a single committee with more experts instead")
         as_executor(self.executor)
 
     def check_model(self, model: Model, data: Data, inference: AbstractInference) -> None:

@@ -182,7 +182,7 @@ class Batch:
 
     def __str__(self) -> str:
         first, last = self.experts[0], self.experts[-1]
-        which = f"expert {first}" if first == last else f"the experts {first} to {last}"
+        which = f"expert {first}" if first == last else f"experts {first} to {last}"
         return f"{which} ({counted(sum(self.rows), 'row')})"
 
 

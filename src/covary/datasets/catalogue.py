@@ -59,7 +59,7 @@ GENERATORS: dict[str, tuple[str, Callable[..., pd.DataFrame]]] = {  # name: kind
     "lighthouse": ("sample", series.make_lighthouse),
     "coin": ("sample", series.make_coin),
     "spacings": ("sample", series.make_spacings),
-    "sensors": ("hidden places", clouds.make_sensors),
+    "sensors": ("latent positions", clouds.make_sensors),
     **{shape: ("cloud", partial(clouds.make_cloud, shape=shape)) for shape in clouds.SHAPES},
 }
 GENERATED = "generated"

@@ -55,7 +55,7 @@ def make_cloud(n: int = 1000, *, noise: float = 0.0, shape: str = "square", rand
 
 
 def make_sensors(n: int = 500, *, noise: float = 0.05, sensors: int = 8, random_state: Seed = 0) -> pd.DataFrame:
-    r"""Positions in the unit square measured by many saturating sensors, to be recovered by a map.
+    r"""Positions in the unit square measured by many saturating sensors, to be recovered by a self-organising map.
 
     .. math:: s_j = \tanh\bigl(4\,w_j\cdot(u - c_j)\bigr) + \varepsilon
 

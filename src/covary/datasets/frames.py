@@ -48,7 +48,7 @@ def generator(random_state: Seed) -> np.random.Generator:
 def check(who: str, n: int, noise: float = 0.0, *, least: int = 1) -> int:
     """Return the number of rows, after checking it and the standard deviation of the noise."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < least:
-        raise fail(f"datasets.{who}", Option("n") + f" is {n!r}", f"give a whole number of rows, {least} or more")
+        raise fail(f"datasets.{who}", Option("n") + f" is {n!r}", f"give an integer of at least {least}")
     if not (np.ndim(noise) == 0 and np.isfinite(noise) and noise >= 0):
         raise fail(f"datasets.{who}", f"noise is {noise!r}", "give a standard deviation, zero or more", argument="noise")
     return int(n)

@@ -166,7 +166,7 @@ def load_jacksboro(n: int = 800) -> pd.DataFrame:
         raise fail(who, "Matplotlib's sample data are not installed", "install Matplotlib from PyPI") from None
     z = np.asarray(grid["elevation"])
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n <= z.size:
-        raise fail(who, Option("n") + f" is {n!r}", f"give a whole number from 1 to {z.size}")
+        raise fail(who, Option("n") + f" is {n!r}", f"give an integer from 1 to {z.size}")
     place = np.random.default_rng(0).permutation(z.size)[:n]
     down, along = np.divmod(place, z.shape[1])
     longitude, latitude = grid["xmin"] + along * grid["dx"], grid["ymin"] - down * grid["dy"]  # from the north-west corner

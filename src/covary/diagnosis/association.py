@@ -62,7 +62,7 @@ def likeness(z: np.ndarray, x: np.ndarray) -> tuple[float, float, np.ndarray]:
     .. math:: I = \frac{n}{\sum w_{ij}}\,\frac{\sum_{ij}w_{ij}s_is_j}{\sum_is_i^2}
 
     Mean and variance are those over all permutations of the errors (Cliff & Ord 1981, chapter 1), so nothing is assumed about
-    their distribution. Leave-one-out errors of a right model are, if anything, negatively correlated between neighbours: the
+    their distribution. Leave-one-out errors of a correct model are, if anything, negatively correlated between neighbours: the
     test is then conservative.
 
     Examples

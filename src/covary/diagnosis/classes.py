@@ -1,4 +1,4 @@
-"""Checks of class probabilities: right on average, better than the class frequencies, and no pattern in the errors."""
+"""Checks of class probabilities: calibration, gain over the class frequencies, and patterns in the errors."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def check_classes(fit: AnyFit, training: Training, seen: Judged) -> list[Check]:
     titles = {
         "calibration": "Calibration of probabilities",
         "sharpness": "Sharpness",
-        "structure": "Structure left in the errors",
+        "structure": "Structure in the residuals",
     }
     if len(seen) < FEWEST:
-        few = f"{counted(len(seen), 'row is', 'rows are')} too few to tell; {FEWEST} or more are needed."
+        few = f"{counted(len(seen), 'row is', 'rows are')} too few for this test (at least {FEWEST})."
         return [missing(name, title, few) for name, title in titles.items()]
     return [
         _calibration(titles["calibration"], fit, training, seen),
@@ -35,8 +35,8 @@ def check_classes(fit: AnyFit, training: Training, seen: Judged) -> list[Check]:
 
 
 def _calibration(title: str, fit: AnyFit, training: Training, seen: Judged) -> Check:
-    r"""Test the calibration: for every class the sum of y − p, and Spiegelhalter's (1986) of (y − p)(1 − 2p), which has
-    variance Σ (1 − 2p)² p(1 − p) if the probabilities are right; and one for the predicted class."""
+    r"""Test the calibration: for every class the sum of y − p and Spiegelhalter's (1986) sum of (y − p)(1 − 2p), whose
+    variance is Σ (1 − 2p)² p(1 − p) for calibrated probabilities; and one test for the predicted class."""
     assert seen.p is not None
     assert fit.classes is not None
     codes, labels = seen.y[:, 0].astype(int), [str(c) for c in fit.classes.values]
@@ -59,13 +59,13 @@ def _calibration(title: str, fit: AnyFit, training: Training, seen: Judged) -> C
     advice: str = ""
     if bad:
         how = "overconfident" if gap > 0 else "underconfident"
-        said = f"The probabilities are off: {sure} ({how})."
+        said = f"The probabilities are miscalibrated: {sure} ({how})."
         if kind == "level":
             way = "more" if off > 0 else "less"
             said += f" {labels[c]} is {way} frequent than predicted, by {100 * abs(off):.1f} %."
         doubt = f"Look for wrong labels or rows that are not independent; {training.advice.free.lower()}."
         advice = doubt if gap > 0 else training.advice.cautious
-    rule = f"off by at most {100 * OFF:g} %, or within chance"
+    rule = f"off by at most {100 * OFF:g} %, or not significant"
     draw = figures.reliability(codes, seen.p, labels)
     return Check("calibration", title, gap, OFF, rule, WARNING if bad else OK, said, advice, draw)
 
@@ -120,5 +120,5 @@ def _structure(title: str, fit: AnyFit, training: Training, seen: Judged) -> Che
     advice = training.advice.more if bad else ""
     name = "mean normal score of the nearest rows" if what == "near" else columns[what]
     draw = (figures.grouped if what in coded else figures.against)(against, z, name, "standardised error")
-    rule = f"at most {LIKENESS:g}, or within chance"
+    rule = f"between -{LIKENESS:g} and {LIKENESS:g}, or not significant"
     return Check("structure", title, float(size), LIKENESS, rule, WARNING if bad else OK, said, advice, draw)

@@ -18,9 +18,9 @@ QUICK = 2000  # rows up to which all checks take a second or two
 
 
 def quick_warnings(fit: AnyFit) -> list[str]:
-    """Return the sentence and advice of every warning; with many rows, only of the checks that cost nothing.
+    """Return the sentence and advice of every warning; with many rows, only of the checks that are fast to compute.
 
-    Numerical problems are left out: a summary has them anyway.
+    Numerical problems are left out because every summary reports them.
     """
     family = fits.family_of(fit)
     many = family.training(fit).rows > QUICK
@@ -66,15 +66,15 @@ def diagnose(model: fits.Model, x: np.ndarray | None = None, y: np.ndarray | Non
 def check_data(fit: AnyFit, training: Training, tested: int) -> list[Check]:
     """Return a warning if there are too few rows to learn from or the observations do not vary, else nothing.
 
-    ``tested`` is the number of new rows on which the error bars were checked; many of them make up for few training rows.
+    ``tested`` is the number of new rows on which the error bars were checked; many of them compensate for few training rows.
     """
-    name, title, rows = "data", "Enough data", training.rows
+    name, title, rows = "data", "Amount of data", training.rows
     rule = f"{FEWEST} rows or more, and observations that vary"
     if rows < FEWEST and tested < FEWEST and training.learned:
         count = counted(rows, "different row" if training.merged else "row")
         what, more, until = "probabilities are right", "", ""
         if fit.kind == "regression":
-            what, more = "error bars are right", "; learned from so few, they are often too narrow"
+            what, more = "error bars are right", "; with so few rows they are often too narrow"
             until = "; until then treat the error bars as a lower limit"
         said = f"{count} {'are' if rows > 1 else 'is'} too few to tell whether the {what}{more}."
         return [Check(name, title, float(rows), float(FEWEST), rule, WARNING, said, f"Use {FEWEST} rows or more{until}.")]

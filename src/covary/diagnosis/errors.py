@@ -1,4 +1,4 @@
-"""Checks of the error bars: coverage, PIT, sharpness, structure left in the errors, varying noise, outliers.
+"""Checks of the error bars: coverage, PIT, sharpness, structure in the residuals, varying noise, outliers.
 
 Each is a test whose null distribution is known without simulation, and all share one false-alarm rate; deviations that are
 significant but too small to matter, as with many rows, cause no warning.
@@ -20,13 +20,13 @@ from covary.fits import AnyFit, Judged, Training
 from covary.fits.checks import FEWEST, LEVEL, NOTE, OK, WARNING, Check, missing
 
 COVERAGE = {0.95: 0.02, 0.5: 0.05}  # tolerated deviation of the coverage, even if significant
-DISTANCE = 0.05  # ... of the distribution of the PIT
-LIKENESS, TREND, VARYING = 0.1, 0.1, 0.15  # ... of rank correlations: between neighbours, with an input, of the error's size
-SHARP = 0.98  # of the spread of y: error bars as wide as this carry no information
+DISTANCE = 0.05  # tolerated distance of the distribution of the PIT from uniform, even if significant
+LIKENESS, TREND, VARYING = 0.1, 0.1, 0.15  # tolerated correlations: of neighbours, with an input, of error sizes
+SHARP = 0.98  # of the spread of y: error bars as wide as this are uninformative
 FAR = 4.0  # standard deviations beyond which an error is an outlier
 KURTOSIS = 1.0
 TINY = 0.03  # maximum RMS error relative to the spread of the observations: R² above 0.999
-INSIDE = 0.7  # maximum RMS of error over error bar; 1 for a right model, and with 80 rows never this small by chance
+INSIDE = 0.7  # maximum RMS of error over error bar; 1 for a correct model, and with 80 rows never this small by chance
 WITHIN = 4.0  # maximum of error over error bar
 LARGEST = 1e6  # error over error bar, if an error bar is 0
 SAFE = "The error bars are reliable as they are"
@@ -43,7 +43,7 @@ class About(NamedTuple):
 def check_errors(fit: AnyFit, training: Training, seen: Judged) -> list[Check]:
     """Return all checks of the error bars of a regression, for any family."""
     about = About(fit.target, tuple(fit.columns.names), training)
-    few = f"{counted(len(seen), 'row is', 'rows are')} too few to tell; {FEWEST} or more are needed."
+    few = f"{counted(len(seen), 'row is', 'rows are')} too few for this test (at least {FEWEST})."
     still = not (np.ptp(seen.y, axis=0) > 0).all() if len(seen) else False
     few = "The observations do not vary." if still else few
     titles = {
@@ -118,7 +118,7 @@ def _coverage(name: str, title: str, level: float, about: About, seen: Judged) -
         wide = wide + advice.heavy
     if p > 1:
         narrow = wide = advice.several
-    rule = f"{100 * level:g} % ± {100 * COVERAGE[level]:g} %, or within chance"
+    rule = f"{100 * level:g} % ± {100 * COVERAGE[level]:g} %, or not significant"
     draw = figures.coverage(seen.pit, level)
     advised = (narrow if off < 0 else wide) if bad else ""
     return Check(name, title, found, level, rule, WARNING if bad else OK, said, advised, draw, finding)
@@ -153,7 +153,7 @@ def _pit(title: str, about: About, seen: Judged) -> Check:
         title,
         distance,
         DISTANCE,
-        f"at most {DISTANCE:g}, or within chance",
+        f"at most {DISTANCE:g}, or not significant",
         WARNING if bad else OK,
         said,
         advice,
@@ -173,7 +173,7 @@ def _sharpness(about: About, seen: Judged) -> Check:
     said = f"A prediction's error bar is {share} % of the spread of the observations"
     said += ": the inputs contain almost no information about them." if bad else "."
     advice = about.training.advice.inputs if bad else ""
-    rule = f"at most {SHARP:g}, or errors smaller than the spread"
+    rule = f"at most {SHARP:g}, or errors below the standard deviation"
     draw = figures.sharpness(seen.std[:, 0], float(spread[0]))
     return Check("sharpness", "Sharpness", found, SHARP, rule, WARNING if bad else OK, said, advice, draw)
 
@@ -215,7 +215,7 @@ def _structure(title: str, about: About, seen: Judged) -> Check:
         title,
         float(size),
         LIKENESS,
-        f"at most {LIKENESS:g}, or within chance",
+        f"between -{LIKENESS:g} and {LIKENESS:g}, or not significant",
         WARNING if bad else OK,
         said,
         advice if bad else "",
@@ -259,7 +259,7 @@ def _varying(title: str, about: About, seen: Judged) -> Check:
         title,
         float(r),
         VARYING,
-        f"at most {VARYING:g} either way, or within chance",
+        f"between -{VARYING:g} and {VARYING:g}, or not significant",
         WARNING if bad else OK,
         said,
         advice if bad else "",
@@ -300,7 +300,7 @@ def _outliers(title: str, about: About, seen: Judged) -> Check:
         title,
         heavy,
         KURTOSIS,
-        f"excess kurtosis at most {KURTOSIS:g}, or within chance",
+        f"excess kurtosis at most {KURTOSIS:g}, or not significant",
         WARNING if bad else OK,
         said,
         advice if bad else "",
@@ -308,7 +308,7 @@ def _outliers(title: str, about: About, seen: Judged) -> Check:
     )
 
 
-# error bars wider than needed although errors are tiny: a note, not a warning ------------------------------------------
+# very small errors and error bars wider than needed: a note instead of a warning ------------------------------------------
 # The neighbours of a row predict a smooth function without noise far better than a Matérn kernel assumes: every error is much
 # smaller than its error bar, and a pattern in the errors (larger at the edges, similar between neighbours) is harmless.
 def eased(training: Training, seen: Judged, checks: list[Check]) -> list[Check]:

@@ -86,8 +86,8 @@ def against(x: np.ndarray, y: np.ndarray, name: str, what: str) -> Draw:
 
 
 def by_number(name: str) -> str:
-    """The label of an axis of categories whose names are not known."""
-    return f"category of {name}, by its number"
+    """The label of an axis of categories whose names are unknown."""
+    return f"code of the category of {name}"
 
 
 def grouped(codes: np.ndarray, y: np.ndarray, name: str, what: str) -> Draw:

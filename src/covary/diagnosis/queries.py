@@ -67,7 +67,7 @@ def check_queries(
     said = (
         f"{counted(m, 'new row')}, none beyond the data."
         if not k
-        else f"{percent} {verb} beyond the data, which is within chance."
+        else f"{percent} {verb} beyond the data, which is consistent with chance."
     )
     if bad:
         outside = ((x < there.min(0)) | (x > there.max(0)))[flagged].mean(0)
@@ -83,7 +83,7 @@ def check_queries(
         "Extrapolation",
         k / m,
         1 / (n + 1),
-        "no more than by chance",
+        "no more than expected by chance",
         WARNING if bad else OK,
         said,
         training.advice.beyond if bad else "",

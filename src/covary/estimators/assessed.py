@@ -1,4 +1,4 @@
-"""Assessment of a fit: the ``diagnose`` and ``report`` methods of the estimators."""
+"""The ``diagnose`` and ``report`` methods of the estimators."""
 
 from __future__ import annotations
 

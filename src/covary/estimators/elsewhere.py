@@ -1,4 +1,4 @@
-"""Names of arguments in other packages, and what to write here instead."""
+"""Names of arguments in other packages, and their equivalents in covary."""
 
 from covary._errors import Option, Text
 

@@ -191,7 +191,7 @@ class Dask(Executor):
             what = "an address was given with workers or memory"
             raise fail("Dask", what, "leave them out: they are set where the workers are started")
         if workers is not None and (isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1):
-            raise fail("Dask", Option("workers") + f" is {workers!r}", "give a whole number, one or more")
+            raise fail("Dask", Option("workers") + f" is {workers!r}", "give a positive integer")
         if not isinstance(timeout, Real) or not timeout > 0:
             raise fail("Dask", f"timeout is {timeout!r}", "give a positive number of seconds", argument="timeout")
         self._settings = Settings(None if workers is None else int(workers), memory, timeout, security)
@@ -284,7 +284,7 @@ class Dask(Executor):
                 cluster.close()
 
     def _forget(self) -> None:
-        """Drop the workers and their threads in a forked copy of this process; they belong to the original."""
+        """Drop references to workers and their threads in a forked copy of this process; they belong to the original."""
         if self._client is not None:
             self._end.detach()
             self._client.status = "closed"

@@ -32,7 +32,7 @@ class Run(Generic[I, T, R]):
     """One call of ``map``: every worker has one more piece than threads, and gets the next when one is finished.
 
     Pieces are sent to the worker that holds their data; an idle worker takes over pieces queued for another. Pieces that have
-    not been submitted cannot be blamed for the death of a worker and need not be cancelled. The pieces of a dead worker are
+    not been submitted cannot have caused the death of a worker and need not be cancelled. The pieces of a dead worker are
     withdrawn and resubmitted under another key; Dask would keep them for the old address, forever without other workers.
     """
 
@@ -76,7 +76,7 @@ class Run(Generic[I, T, R]):
                 self.look()
 
     def look(self) -> None:
-        """Update the list of workers, assign pieces without a worker, and raise an error rather than wait forever."""
+        """Update the list of workers, assign pieces without a worker, and raise an error instead of waiting forever."""
         if self.client.status in ("closed", "closing"):
             raise self.lost()
         scheduler, patience = self.client.scheduler, max(SILENT, self.timeout)
@@ -230,7 +230,7 @@ class Run(Generic[I, T, R]):
                 return None
 
     def killed(self, i: int, times: int, worker: str) -> CovaryError:
-        """Return the error for a piece that killed its workers."""
+        """Return the error for a piece whose workers died repeatedly."""
         limit = 0 if self.embedded is None else self.embedded.memory
         with contextlib.suppress(Exception):
             limit = limit or max(w["memory_limit"] for w in self.client.scheduler_info()["workers"].values())

@@ -61,7 +61,7 @@ async def _keep(address: str, options: dict[str, Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Kill this process group when the parent process has ended, which closes standard input."""
+    """Kill this process group when the parent process ends, which closes standard input."""
     parent = os.getppid()
     while os.getppid() == parent:  # a forked copy of the parent may still hold the pipe
         if select.select([0], [], [], 1.0)[0] and not os.read(0, 1):

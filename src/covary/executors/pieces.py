@@ -75,7 +75,7 @@ class Pieces(Generic[I, T, R]):
             self.enough = True
 
     def name(self, i: int) -> str:
-        """Return the name of a piece for messages: its own text if it has one, else its number."""
+        """Return the name of a piece for messages: its own text if it has one, else its index."""
         handle = self.handles[i]
         item = handle.item if isinstance(handle, Held) else handle
         if type(item).__module__ != "builtins" and "__str__" in vars(type(item)):

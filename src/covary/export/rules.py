@@ -255,7 +255,7 @@ def unmasked(values: Entries) -> np.ndarray:
 
 
 def numbers(column: Described, values: Entries) -> tuple[np.ndarray, np.ndarray]:
-    """Return one column as numbers, and a mask of its missing values, which are filled as in fit (if it filled them)."""
+    """Return one column as numbers, and a mask of its missing values, which are imputed as during fit (if they were)."""
     raw = np.atleast_1d(unmasked(values))
     if raw.ndim != 1:
         raise ValueError(f"column {column['name']!r} has shape {raw.shape}; give one entry per row")
@@ -310,7 +310,7 @@ def entry(column: Described, value: Entry) -> float:
             iso = text.replace("/", "-")
             when = datetime.datetime.fromisoformat(f"{iso}-01" if len(iso) == 7 else iso)
             if when.tzinfo is not None:
-                kind = "date without a time zone, as in fit"
+                kind = "date without a time zone, as during fit"
                 raise ValueError
             return float(since(when, column))
         return float({"true": 1, "false": 0}.get(text.lower(), digits(text)))

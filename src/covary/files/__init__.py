@@ -68,7 +68,7 @@ def save(model: Model, path: str | os.PathLike[str], *, factor: bool | None = No
 
 @explained_function("load")
 def load(path: str | os.PathLike[str], *, functions: Mapping[str, Callable[..., jax.Array]] | None = None) -> Any:
-    """Load a model written by :func:`save`, in this or another process: predictions are identical to the last bit.
+    """Load a model written by :func:`save`, in this or another process; its predictions are bit-identical.
 
     Parameters
     ----------

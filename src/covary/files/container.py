@@ -40,7 +40,7 @@ AGAIN = Remedy("fit again", "save the model again")
 
 
 class BadFile(CovaryError):
-    """A model file that is damaged, of an unsupported kind, or not trustworthy."""
+    """A model file that is damaged, unsupported or invalid."""
 
 
 class NeedsFunctions(BadFile):
@@ -114,7 +114,7 @@ def read(path: str | os.PathLike[str]) -> tuple[str, Page, dict[str, np.ndarray]
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, IndexError, RuntimeError, OverflowError) as error:
         raise bad(path, f"is damaged or no model file ({type(error).__name__})") from None
     except Exception as error:  # zipfile may raise anything on arbitrary bytes
-        raise bad(path, f"is damaged or no model file ({type(error).__name__})") from None
+        raise bad(path, f"is damaged or not a model file ({type(error).__name__})") from None
 
 
 def _read(path: Path, handle: IO[bytes]) -> tuple[str, Page, dict[str, np.ndarray]]:
@@ -123,14 +123,14 @@ def _read(path: Path, handle: IO[bytes]) -> tuple[str, Page, dict[str, np.ndarra
     with zipfile.ZipFile(handle) as archive:
         members = archive.infolist()
         if len(members) > MOST_MEMBERS or len({m.filename for m in members}) < len(members):
-            raise bad(path, f"has {len(members)} members, or duplicate ones")
+            raise bad(path, f"has {len(members)} members, which are too many or not unique")
         for member in members:
             if member.flag_bits & 1 or member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
                 raise bad(path, f"has a member {member.filename[:80]!r} that is compressed or encrypted")
             if member.filename != PAGE and not _plain_name(member.filename):
                 raise bad(path, f"has a member with the unexpected name {member.filename[:80]!r}")
         if sum(m.file_size for m in members) > size:
-            raise bad(path, "claims more bytes than it has")
+            raise bad(path, "declares more bytes than it contains")
         sizes = {m.filename: m.file_size for m in members}
         if sizes.get(PAGE, MOST_PAGE + 1) > MOST_PAGE:
             raise bad(path, f"has no {PAGE}, or one that is too large")
@@ -162,15 +162,15 @@ def _nesting(text: bytes) -> int:
 
 def _page(path: Path, text: bytes) -> Page:
     if text.count(b"[") + text.count(b"{") > MOST_PARTS:
-        raise bad(path, "has a page with too many parts")
+        raise bad(path, f"has a {PAGE} with too many parts")
     if _nesting(text) > MOST_DEPTH:  # parsers differ in how they treat deep nesting
         raise bad(path, "has a page nested too deep")
     try:
         page = json.loads(text.decode(), parse_constant=_no_constant)
     except RecursionError:
-        raise bad(path, "has a page nested too deep") from None
+        raise bad(path, f"has a {PAGE} that is nested too deeply") from None
     if not isinstance(page, dict) or _depth(page) > MOST_DEPTH:
-        raise bad(path, "has a page of the wrong form")
+        raise bad(path, f"has a {PAGE} with an invalid structure")
     schema, kind, shapes = page.pop("schema", None), page.get("kind"), page.get("arrays")
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
         raise bad(path, "names no schema")
@@ -179,7 +179,7 @@ def _page(path: Path, text: bytes) -> Page:
     if not isinstance(kind, str):
         raise bad(path, f"holds a {str(kind)[:60]!r}, which this version of covary cannot read", "load it with a newer covary")
     if not isinstance(shapes, dict) or not all(_is_shape(s) for s in shapes.values()):
-        raise bad(path, "has no table of arrays")
+        raise bad(path, f"has a {PAGE} without a valid list of arrays")
     return page
 
 

@@ -114,7 +114,7 @@ def _columns(page: Page) -> Columns:
 
 
 # entries ------------------------------------------------------------------------------------------------------------
-FEW = 2**20  # bytes that class labels may take beyond what they need
+FEW = 2**20  # bytes that class labels may always take, even if a shorter text type would hold them
 MOST_LABELS = 2**26  # bytes that class labels may take: one long label widens all entries of the array
 
 

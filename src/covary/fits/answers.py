@@ -89,7 +89,7 @@ class Question:
             kept = kept & there
             size = self._sizes(table, values.reindex(table.frame.index)[kept][self.size].to_numpy(), kept)
         if not kept.any():
-            raise bad(f"every row of {table.name!r} has a missing value", "fill them")
+            raise bad(f"every row of {table.name!r} has a missing value", "fill in the missing values")
         return predicted(self, table, given, kept, size, watch), kept
 
     def _sizes(self, table: Table, size: np.ndarray, kept: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ def kinds(fit: AnyFit) -> dict[str, str]:
 
 
 def levels(fit: AnyFit) -> dict[str, Sequence[str]]:
-    """Return the categories seen in fit by column, and the class labels under the name of the target."""
+    """Return the categories seen during fit by column, and the class labels under the name of the target."""
     found: dict[str, Sequence[str]] = {column.name: column.levels for column in fit.columns.each if column.levels}
     if fit.classes is not None:
         found |= {name: [str(label) for label in fit.classes.values.tolist()] for name in fit.target}
@@ -152,7 +152,7 @@ def predicted(q: Question, table: Table, inputs: Frame, rows: np.ndarray, size: 
     found = mapped(q, table, inputs, rows)
     gone = found.gone
     if gone.all():
-        raise bad(f"every row of {table.name!r} lacks an input of the model", "fill some")
+        raise bad(f"every row of {table.name!r} lacks an input of the model", "fill in some of them")
     kept = rows.copy()
     kept[np.flatnonzero(rows)[gone]] = False
     size, truth = None if size is None else size[~gone], Truth.of(q, table, kept)
@@ -160,7 +160,7 @@ def predicted(q: Question, table: Table, inputs: Frame, rows: np.ndarray, size: 
     out = Predicted(notes=_notes(columns, found))
     answer = _in_parts(q, x, size, truth.y, watch)
     of_new = answer
-    if q.latent and truth.known.any():  # scores are of new observations
+    if q.latent and truth.known.any():  # scores refer to new observations
         of_new = _in_parts(Question(q.fit, q.level), x, size, truth.y, watch)
     truth.judge(of_new, out)
     out.notes += answer.notes
@@ -185,7 +185,7 @@ def _notes(columns: Columns, found: Mapped) -> list[Text]:
     filled = int(np.any([np.zeros(len(found.x), bool), *found.filled.values()], axis=0).sum())
     gone = int(found.gone.sum())
     if filled:
-        notes.append(f"{counted(filled, 'row')} with a missing input, imputed as in fit: see column {FLAG}")
+        notes.append(f"{counted(filled, 'row')} with a missing input, imputed as during fit: see column {FLAG}")
     if gone:
         notes.append(f"{counted(gone, 'row')} with a missing input, left without a prediction: see column {FLAG}")
     return notes

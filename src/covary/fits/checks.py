@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OK, NOTE, WARNING, MISSING = "ok", "note", "warning", "not available"
 
 FALSE_ALARM = 0.01  # the probability that any of the tests below warns about a correct model
-TESTS = 7  # how many share it: two of coverage, the PIT, structure, varying noise, tails, stated noise
+TESTS = 7  # tests that share it: two of coverage, the PIT, structure, varying noise, tails, stated noise
 LEVEL = FALSE_ALARM / TESTS
 FEWEST = 20  # rows required for a test
 
@@ -60,7 +60,7 @@ class Check:
             The axes to draw on; created if None.
         """
         if self.draw is None:
-            raise fail("Check.plot", f"there is no plot of {self.name!r}", "read its sentence")
+            raise fail("Check.plot", f"there is no plot of {self.name!r}", "read its sentence attribute instead")
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -71,7 +71,7 @@ class Check:
 
 
 def missing(name: str, title: str, why: str) -> Check:
-    """Return a check that could not be made, with the reason."""
+    """Return a check that could not be carried out, with the reason."""
     return Check(name, title, None, None, "", MISSING, why)
 
 

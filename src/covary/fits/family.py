@@ -139,7 +139,7 @@ class AbstractFamily(Generic[State]):
         size: np.ndarray | None = None,
     ) -> np.ndarray:
         """Draw new observations jointly: (m, count)."""
-        raise self._lacks("draws", "use predict")
+        raise self._lacks("sampling", "use predict")
 
     def judged(self, fit: Fit[State], x: np.ndarray | None = None, y: np.ndarray | None = None) -> Judged:
         """Return predictions and observations: leave-one-out for training rows, or for new rows with their targets.

@@ -230,7 +230,7 @@ def observations(request: Request, asked: targets.Asked) -> Observations:
 
 
 def outcome(given: Observations, fit: Fit[State]) -> Outcome[State]:
-    """Return a fit to rows in memory with the numbers of rows."""
+    """Return a fit to rows in memory with its row counts."""
     rows = given.rows
     return Outcome(fit, len(rows.values), int((~rows.kept & ~rows.open).sum()), int(rows.open.sum()))
 
@@ -258,7 +258,7 @@ def settings_of(family: AbstractFamily[State], given: Sequence[str]) -> dict[str
 
 
 def kind_of(family: AbstractFamily[State], request: Request) -> targets.Asked:
-    """Return the kind of target of a family that supports only one kind; otherwise the table decides.
+    """Return the kind of target of a family that supports only one kind; otherwise it is determined from the table.
 
     Numbers with a column of trials or exposures are counts.
     """
@@ -288,4 +288,4 @@ def check_targets(family: AbstractFamily[State], roles: Roles) -> None:
     if count < takes.fewest or (most is not None and count > most):
         span = f"{takes.fewest}" if most == takes.fewest else f"{takes.fewest} or more" if most is None else f"at most {most}"
         what = Option("target") + f" names {counted(count, 'column')} and the family {family.name!r} takes {span}"
-        raise wrong("target", what, "name others")
+        raise wrong("target", what, "give a supported number of columns")

@@ -1,4 +1,4 @@
-"""User-defined names in figures, with dollar signs shown literally."""
+"""Literal dollar signs in user-defined names shown in figures."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def new_rows(fit: AnyFit, made: Mapping[str, Json], table: Table, drop_missing: 
             raise bad(what, "fill it, or leave such rows out with " + Option("drop_missing"), row=row)
         x, kept = x[~gaps], ~gaps
     if not len(x):
-        raise bad(f"every row of {table.name!r} has a missing value", "fill some")
-    notes = [f"rows left out for a missing input: {int((~kept).sum())}"] if (~kept).any() else []
+        raise bad(f"every row of {table.name!r} has a missing value", "fill in some of them")
+    notes = [f"rows left out because of a missing input: {int((~kept).sum())}"] if (~kept).any() else []
     if any(name not in table.columns for name in fit.target):
         what = f"{table.name!r} does not contain {fit.target[0]}: the rows are checked for extrapolation only"
         return NewRows(x, None, (*notes, what))
@@ -58,10 +58,10 @@ def _truth(
         codes = codes_of(frame[targets[0]], fit.classes.values)
         seen = codes >= 0
         strange = int((codes == -1).sum())
-        notes = [f"rows left out for a class unknown to the model: {strange}"] if strange else []
+        notes = [f"rows left out because of a class unknown to the model: {strange}"] if strange else []
         return (codes[seen].astype(np.float64) if seen.any() else None), seen, notes
     if any(is_text(frame[name]) for name in targets):
-        return None, every, [f"{shown(targets[0])} is text here: only extrapolation is checked"]
+        return None, every, [f"{shown(targets[0])} contains text: only extrapolation is checked"]
     y = frame[targets].to_numpy(np.float64, na_value=np.nan)
     seen, sizes = np.isfinite(y).all(1), family_of(fit).sizes(fit)
     if sizes is not None and sizes.given:

@@ -15,7 +15,7 @@ from covary.fits.training import Judged, Training
 class Relevance(NamedTuple):
     """Relevance of columns, in decreasing order: names, shares, and the distances to the ends of 95 % intervals, (2, d).
 
-    ``errors`` is None if the posterior has no joint draws or only slow ones (several latent functions, neighbours); the
+    ``errors`` is None if joint draws are unavailable or too slow (several latent functions, neighbours); the
     shares are then those of the posterior mean. Reports and the command show these numbers.
     """
 

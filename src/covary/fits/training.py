@@ -14,8 +14,8 @@ class Advice:
     """Advice on the findings of checks; families may replace the general texts by more specific ones.
 
     ``free``: error bars that are too narrow or too wide; ``heavy``: a few outliers that widen all error bars; ``several``:
-    outputs that cannot share one model; ``shape``: predictive distributions of the wrong shape; ``more``: structure left in
-    the errors; ``inputs``: uninformative inputs; ``varying``: errors of varying size; ``outliers``: outliers;
+    outputs that cannot share one model; ``shape``: predictive distributions of the wrong shape; ``more``: structure in
+    the residuals; ``inputs``: uninformative inputs; ``varying``: errors of varying size; ``outliers``: outliers;
     ``cautious``: underconfident class probabilities; ``smoother``: error bars wider than needed; ``beyond``: new rows beyond
     the data.
     """
@@ -28,7 +28,7 @@ class Advice:
     inputs: str = "Use other inputs or more rows; a constant predicts just as well."
     varying: str = "Try a model whose noise varies, or transform y (its logarithm, say)."
     outliers: str = "Inspect these rows; if they are correct, try a model with longer tails."
-    cautious: str = "The most probable class is right more often than its probability; recalibrate on other rows."
+    cautious: str = "The most probable class is correct more often than its probability suggests; recalibrate on other rows."
     smoother: str = ""
     beyond: str = "Collect rows there, or do not rely on these predictions."
 

@@ -64,7 +64,7 @@ DENSE = Option("gram", "Dense()")  # advice for what another gram cannot do
 
 @dataclass
 class Workspace:
-    """State that a search keeps between evaluations on the same rows: a buffer, and the neighbours from the start."""
+    """State that a search keeps between evaluations on the same rows: a buffer, and the neighbours found at the start."""
 
     square: np.ndarray | None = None
     neighbourhoods: Neighbourhoods | None = None

@@ -45,7 +45,7 @@ class BlocksFactor(SeveralFactor):
         B.flat[:: m + 1] += 1
         L = Lapack.cholesky(B)
         if L is None:
-            raise NotPositiveDefinite("gram.Dense", "I + Cᵀ K C has no Cholesky factor", "the kernel is not positive definite")
+            raise NotPositiveDefinite("gram.Dense", "I + Cᵀ K C has no Cholesky factor", "check the kernel's parameters")
         self.root = L
         self._inverse: np.ndarray | None = None
 
@@ -92,7 +92,7 @@ class BlocksFactor(SeveralFactor):
     def covariances(self, Ks: list[np.ndarray], prior: list[np.ndarray]) -> np.ndarray:
         """Return the posterior covariance between latent functions at m points, from K(X, X*) and k(x*, x*) of each."""
         out = np.empty((Ks[0].shape[1], self.L, self.L))
-        halves = []  # L⁻¹ Cᵀ K(X, X*); with R instead, the remaining variance would lose its digits if sites are sharp
+        halves = []  # L⁻¹ Cᵀ K(X, X*); R would make the remaining variance inaccurate if sites are sharp
         for c in range(self.L):
             inside = np.concatenate([self.C[:, c, a, None] * Ks[c] for a in range(self.L)])
             halves.append(Lapack.half_solve(self.root, np.asfortranarray(inside), overwrite=True))

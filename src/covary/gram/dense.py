@@ -217,7 +217,7 @@ class SignedFactor(AbstractFactor):
         L = Lapack.cholesky(np.asfortranarray(np.eye(len(rows)) - m[:, None] * left * m[None, :]))
         if L is None:
             what = "K⁻¹ + W is not positive definite at these sites"
-            raise NotPositiveDefinite("gram.Dense", what, "the point is not a maximum, take a shorter step")
+            raise NotPositiveDefinite("gram.Dense", what, "take a shorter step: the point is not a maximum")
         self.L = L
         A = -self.first.root[:, None] * Lapack.half_solve(self.first.L, half, transposed=True)
         A[rows, np.arange(len(rows))] += 1

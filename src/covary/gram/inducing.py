@@ -19,7 +19,7 @@ from covary.kernels import tiles
 from covary.kernels.base import AbstractKernel
 
 RULES = ("greedy", "kmeans", "leverage", "random")
-CANDIDATES = 20_000  # most rows that a rule chooses from; larger data are subsampled at random
+CANDIDATES = 20_000  # maximum number of rows that a rule chooses from; larger data are subsampled at random
 EXPLAINED = 1e-12  # relative remaining variance below which a row adds nothing
 
 

@@ -161,7 +161,7 @@ class LowRankBound(AbstractBound[LowRankFactor]):
         self.Z = as_inputs(np.asarray(gram.inducing, X.x.dtype), "gram.LowRank", "inducing")
         if self.Z.columns != X.columns:
             what = f"the inducing inputs have {counted(self.Z.columns, 'column')} and " + Option("X") + f" has {X.columns}"
-            raise fail("gram.LowRank", what, "match them", argument="inducing")
+            raise fail("gram.LowRank", what, "give inducing inputs with the same number of columns", argument="inducing")
         self.kernel, self.rank = kernels[0], self.Z.rows
         item = X.x.dtype.itemsize
         check_memory("gram.LowRank", 4 * item * self.rank**2 + 2 * BLOCK_BYTES, "use fewer inducing inputs")

@@ -123,7 +123,7 @@ class SoftmaxFactor(SeveralFactor):
     def pull(self, bound: AbstractBound, shift: np.ndarray, bars: Bars) -> Pulled:
         """Return the gradients with respect to the kernels and the shift, with the sites held fixed."""
         if bars.variance is not None:
-            raise fail("gram.Dense", "a softmax site has no gradient of the marginal variance", "hold the sites")
+            raise fail("gram.Dense", "a softmax site has no gradient of the marginal variance", "keep the sites fixed")
         a, q, l = self.alpha(shift), bars.quad, bars.logdet
         shift_bar = -2 * q * self.sigma(shift)
         u = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from covary.means.basis import Basis
 
 RULES = ("random", "entropy")
-CANDIDATES = 20_000  # most rows that the entropy rule chooses from; larger data are subsampled at random
+CANDIDATES = 20_000  # maximum number of rows that the entropy rule chooses from; larger data are subsampled at random
 
 
 class Subset(AbstractGram):
@@ -56,7 +56,7 @@ class Subset(AbstractGram):
     def check(self) -> None:
         """Raise an error for invalid settings."""
         if not isinstance(self.rows, int | np.integer) or self.rows < 1:
-            raise fail("gram.Subset", f"rows is {self.rows!r}", "give how many rows to keep, one or more", argument="rows")
+            raise fail("gram.Subset", f"rows is {self.rows!r}", "give the number of rows to keep", argument="rows")
         if self.select not in RULES:
             raise fail("gram.Subset", Option("select") + f" is {self.select!r}", f"choose one of {', '.join(map(repr, RULES))}")
 

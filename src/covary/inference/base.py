@@ -40,14 +40,14 @@ class Memory(Workspace):
 
 @dataclass(frozen=True)
 class Gradient:
-    """The gradient of the evidence, as a model and, if learned, over the inducing inputs."""
+    """The gradient of the evidence, as a model, and with respect to the inducing inputs if these are learned."""
 
     model: Model
     inducing: np.ndarray | None = None
 
 
 class AbstractInference(Module):
-    """A way to approximate the posterior of the latent values by Gaussian sites."""
+    """Approximation of the posterior of the latent values by Gaussian sites."""
 
     iterates: ClassVar[bool] = True  # whether an evaluation takes several factorisations
     in_batches: ClassVar[bool] = False  # whether it learns from batches of rows, and conditions by streaming all rows
@@ -78,7 +78,7 @@ def centred(likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray) -> 
 
 
 def prior_spread(bound: AbstractBound) -> float | np.ndarray:
-    """Return a typical prior standard deviation per latent function, as a unit for slopes over f."""
+    """Return a typical prior standard deviation per latent function, as a unit for slopes with respect to f."""
     each = np.sqrt([float(np.mean(tiles.diag(kernel, bound.X))) for kernel in bound.kernels])
     each = np.where(each > 0, each, 1.0)
     return each[0] if len(each) == 1 else each

@@ -68,7 +68,7 @@ def check_both(who: str, model: Model, data: Data) -> None:
     """Raise an error unless these are a model and data without tracers, and the model matches the columns."""
     check_pair(who, model, data)
     if traced(model, data):
-        raise fail(who, "it cannot be traced by JAX", "use jax.value_and_grad(log_evidence)")
+        raise fail(who, "this function cannot be traced by JAX", "use jax.value_and_grad(log_evidence)")
     model.prior.check(data.X)
 
 
@@ -192,7 +192,7 @@ def condition(
 
 
 def separated(likelihood: AbstractLikelihood, data: Data, H: np.ndarray) -> bool:
-    """Return whether some combination of the columns of H (n, m) improves the fit without limit as it grows."""
+    """Return whether some combination of the columns of H (n, m) improves the fit indefinitely as it grows."""
     if likelihood.latents > 1 or not H.shape[1]:
         return False
     below, above = likelihood.open_sides(data.y)
@@ -230,6 +230,6 @@ def check_weights(who: str, model: Model, data: Data) -> None:
         raise fail(
             who,
             f"the {type(model.likelihood).__name__} observations are separated by basis functions with vague weights, which "
-            "are unbounded: the fit improves without limit as they grow",
+            "are unbounded: the fit keeps improving as they grow",
             "give the weights a covariance, as in LinearBasis(covariance=100.0)",
         )

@@ -30,7 +30,7 @@ from covary.model import Model, shaped
 from covary.optimise.base import CONVERGED, NOT_CONVERGED, STUCK, of_kind
 from covary.sites import Diagonal
 
-MOSTLY = 0.9  # fraction of a marginal's precision from its own site beyond which the cavity loses digits to cancellation
+MOSTLY = 0.9  # fraction of a marginal's precision from its own site above which cancellation makes the cavity inaccurate
 LEAST = 1e-10  # minimum fraction of a marginal's precision that a cavity must keep
 SEARCHING = 1e-6  # tolerance within a search: the error of the evidence is its square, that of the gradient the same
 ROUGHLY = 1e-3  # maximum movement of sites whose evidence is still accepted in a search
@@ -86,7 +86,7 @@ class EP(AbstractInference):
         tolerance = self.tolerance if memory is None else max(self.tolerance, SEARCHING)
         warm = run.begin(memory)
         status, steps = sweep(run, tolerance)
-        if warm and not of_kind(status, CONVERGED):  # the sites of another model may be a bad start
+        if warm and not of_kind(status, CONVERGED):  # the sites of another model may be a poor starting point
             run.begin(None)
             status, steps = sweep(run, tolerance)
         moments = run.moments

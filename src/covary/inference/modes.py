@@ -71,11 +71,11 @@ class AbstractView(Generic[S]):
         return None
 
     def determinant_slope(self, g: np.ndarray, factor: AbstractFactor, bound: AbstractBound) -> np.ndarray:
-        """Compute the slope of −½ log det(I + KW) over the mode."""
+        """Compute the slope of −½ log det(I + KW) with respect to the mode."""
         raise NotImplementedError
 
     def pull_likelihood(self, g: np.ndarray, factor: AbstractFactor, sm: np.ndarray) -> AbstractLikelihood:
-        """Compute the gradient of the evidence over the parameters of the likelihood; ``sm`` is Σ times the slope over f̂."""
+        """Compute the gradient of the evidence for the likelihood's parameters; ``sm`` is Σ times the slope in f̂."""
         raise NotImplementedError
 
 
@@ -166,7 +166,7 @@ class Coupled(AbstractView[Blocks]):
     """A likelihood with L latent functions per observation and (L, L) blocks of Fisher information.
 
     The true curvature may be indefinite (for mean and noise it always is), so steps and the determinant use its expectation,
-    the Fisher information; the derivative of the mode over the parameters uses the true curvature.
+    the Fisher information; the derivative of the mode with respect to the parameters uses the true curvature.
     """
 
     def __init__(self, likelihood: AbstractLikelihood, y: np.ndarray, mean: np.ndarray, weight: np.ndarray | None) -> None:

@@ -23,7 +23,7 @@ from covary.posterior import AbstractPosterior
 
 @runtime_checkable
 class HasModel(Protocol):
-    """The parts of a ``learn`` result used by conditioning: the learned model and choices that need not be repeated."""
+    """The parts of a ``learn`` result used by conditioning: the learned model and choices already resolved."""
 
     @property
     def model(self) -> Model:
@@ -32,7 +32,7 @@ class HasModel(Protocol):
 
     @property
     def gram(self) -> AbstractGram | AbstractPlan | None:
-        """The gram with everything resolved that depends on model and data, if known."""
+        """The gram with all choices that depend on model and data resolved, if known."""
         ...
 
     @property

@@ -79,7 +79,7 @@ def remove_rows(L: np.ndarray, rows: np.ndarray) -> np.ndarray:
     L
         The lower factor of C (n, n); entries above the diagonal are neither read nor written in the result.
     rows
-        The rows to remove: distinct numbers from 0 to n − 1.
+        The rows to remove: distinct indices from 0 to n − 1.
     """
     n, gone = len(L), np.sort(np.asarray(rows, int))
     kept = np.setdiff1d(np.arange(n), gone)
@@ -252,7 +252,7 @@ def remove(posterior: AbstractPosterior, rows: ArrayLike) -> Posterior:
     posterior
         The result of ``condition`` with ``Exact()`` and ``Dense()``; it is not modified.
     rows
-        The rows to remove: numbers, or a mask of all rows.
+        The rows to remove: indices, or a mask of all rows.
     """
     who = "gram.remove"
     post, bound, factor = _checked(who, posterior)
@@ -264,7 +264,7 @@ def remove(posterior: AbstractPosterior, rows: ArrayLike) -> Posterior:
         raise fail(who, f"rows is {rows!r}", f"give numbers of rows, or a mask of all {n}", argument="rows")
     if (gone < -n).any() or (gone >= n).any():
         what = f"row {int(gone[(gone < -n) | (gone >= n)][0])} is out of range for {counted(n, 'row')}"
-        raise fail(who, what, "give valid row numbers")
+        raise fail(who, what, "give valid row indices")
     gone = np.unique(gone % n)
     if len(gone) == n:
         raise fail(who, f"all {n} rows would be removed", "keep at least one")

@@ -1,4 +1,4 @@
-"""Checks of user-defined kernels, kernel calls with plain arrays, and the names other packages use for arguments."""
+"""Checks of user-defined kernels, kernel calls with plain arrays, and argument names of other packages."""
 
 from __future__ import annotations
 

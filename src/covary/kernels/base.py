@@ -154,7 +154,10 @@ class AbstractKernel(Module, metaclass=_KernelClass):
         raise NotImplementedError
 
     def host_pull(self, X: Inputs, Z: Inputs, G: np.ndarray) -> tuple[Self, np.ndarray]:
-        """Return the gradient of Σ_ij G_ij k(x_i, z_j) over the parameters, as a kernel, and the block, both in NumPy."""
+        """Return the gradient of Σ_ij G_ij k(x_i, z_j) with respect to the parameters, as a kernel, and the block.
+
+        Both are computed in NumPy.
+        """
         raise NotImplementedError
 
     def block_diag(self, X: Inputs) -> Array:

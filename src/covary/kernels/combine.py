@@ -21,7 +21,7 @@ from covary.parameters import POSITIVE, named
 
 
 def _places(columns: int | str | Iterable[int | str]) -> tuple[int | str, ...]:
-    """Convert columns given by number or by name to a tuple."""
+    """Convert columns given by index or by name to a tuple."""
     many = (columns,) if isinstance(columns, int | np.integer | str) else tuple(columns)
     if len(many) == 1 and isinstance(many[0], list | tuple):  # .on([0, 2])
         many = tuple(many[0])
@@ -40,7 +40,7 @@ class Columns(AbstractKernel):
     kernel
         The kernel.
     columns
-        Numbers of columns, counted from 0, or names, which the estimators look up in the table passed to ``fit``.
+        Column indices, counted from 0, or names, which the estimators look up in the table passed to ``fit``.
 
     References
     ----------

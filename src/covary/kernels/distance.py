@@ -12,7 +12,7 @@ CANCELLATION = 10.0  # times √ε: in the product form, an entry below this fra
 
 
 def _direct(A: Array, B: Array, w: Array) -> Array:
-    """Scale after taking differences, so that equal rows have distance exactly zero however the compiler rounds products."""
+    """Scale after taking differences, so that equal rows have distance exactly zero regardless of how products are rounded."""
     if A.shape[1] <= DIRECT_COLUMNS:
         total = jnp.zeros((A.shape[0], B.shape[0]), A.dtype)
         for k in range(A.shape[1]):

@@ -47,7 +47,7 @@ from covary.kernels.stationary import Matern12, Matern32, Matern52, RationalQuad
 
 WHO = "random_features"
 MOST_MONOMIALS, MOST_TERMS = 10_000, 64
-TAPER = 3  # the last of m strata of frequencies has m⁻³ of the power; 4 and 6 are as good, 1 (equal strata) is far worse
+TAPER = 3  # the last of m strata of frequencies has m⁻³ of the power; 4 and 6 work as well, 1 (equal strata) far worse
 NEGLIGIBLE = 1e-17  # relative power of a harmonic below which a periodic kernel's series is truncated
 
 

@@ -5,7 +5,8 @@ A Matérn kernel is a mixture of squared exponentials (a change of variable in t
 .. math:: k(x) = \frac{2^{1-\nu}}{\Gamma(\nu)} z^\nu K_\nu(z)
     = \frac1{\Gamma(\nu)} \int_0^\infty u^{\nu-1} e^{-u - x/u}\,du, \qquad x = \frac{z^2}4 = \frac{\nu r^2}2 .
 
-Three formulas give it to 1e-13 for all ν > 0 and all r. The derivatives over x and ν have the same form.
+Three formulas give it to 1e-13 for all ν > 0 and all r. The derivatives with respect to x and ν have the same
+form.
 
 * x ≥ 1, ν < 10: the trapezoidal rule in log u, which converges geometrically. It has four nodes per octave, so that four
   exponentials and their repeated squares give all 48: :math:`e^{-x/(u/2)} = (e^{-x/u})^2`.

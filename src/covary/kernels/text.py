@@ -56,7 +56,7 @@ def parse(
     Parameters
     ----------
     text
-        Sums, products and integer powers of kernels; kernel names with keyword arguments; ``.on(columns)`` with numbers or
+        Sums, products and integer powers of kernels; kernel names with keyword arguments; ``.on(columns)`` with indices or
         names of columns; numbers and arithmetic with them (``66**2``); ``fixed(value)``, ``learned(value)`` and
         ``bounded(value, lower, upper)``. At most 10,000 characters and 50 levels deep.
     functions
@@ -272,7 +272,7 @@ class _Reader:
         return self.read(node, depth + 1)
 
     def place(self, node: ast.expr, depth: int) -> Any:
-        """Return the number or the name of a column."""
+        """Return the index or the name of a column."""
         if isinstance(node, ast.Name):
             raise fail("kernels.parse", f".on({node.id}) has a name without quotes", f"write .on({node.id!r})")
         named = isinstance(node, ast.Constant) and isinstance(node.value, str)

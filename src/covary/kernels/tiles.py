@@ -266,7 +266,7 @@ def pull_gram(
     right: np.ndarray | None = None,
     tile: int | None = None,
 ) -> Kernel:
-    """Return the gradient over the kernel's parameters of Σ_ij C_ij K_ij with C = scale·G + sym(left rightᵀ).
+    """Return the gradient, with respect to the kernel's parameters, of Σ_ij C_ij K_ij with C = scale·G + sym(left rightᵀ).
 
     G is symmetric and only its lower triangle is read; it may be None. No second n × n matrix is formed.
     """
@@ -323,7 +323,7 @@ def _pull_on_host(
 def pull_cross(
     kernel: Kernel, X: Inputs, Z: Inputs, G: np.ndarray, *, inputs: bool = True
 ) -> tuple[Kernel, np.ndarray | float]:
-    """Return the gradient of Σ_ij G_ij k(x_i, z_j) over the kernel's parameters and, if ``inputs``, over X (otherwise 0)."""
+    """Return the gradient of Σ_ij G_ij k(x_i, z_j) with respect to the kernel's parameters, and to X (0 unless ``inputs``)."""
     n, m, dtype = X.rows, Z.rows, X.x.dtype
     rows, columns = (MIDDLE, MIDDLE) if inputs else cross_size(n, m)
     bare, full_x, full_z = cast(without_marks(kernel), dtype), padded(X, rows), padded(Z, columns)
@@ -354,7 +354,7 @@ def pull_cross(
 
 
 def pull_diag(kernel: Kernel, X: Inputs, g: np.ndarray) -> Kernel:
-    """Return the gradient over the kernel's parameters of Σ_i g_i k(x_i, x_i)."""
+    """Return the gradient of Σ_i g_i k(x_i, x_i) with respect to the kernel's parameters."""
     dtype = X.x.dtype
     if kernel.traits.stationary and X.rows > 1:  # one number for all rows
         return pull_diag(kernel, X.take(slice(0, 1)), np.asarray(g).sum(keepdims=True))
@@ -397,7 +397,7 @@ def pull_rows(
     rows: tuple[np.ndarray, ...],
     bars: np.ndarray | tuple[np.ndarray, ...],
 ) -> Tree:
-    """Return the gradient over the parameters of Σ bars · function(parameters, rows...)."""
+    """Return the gradient of Σ bars · function(parameters, rows...) with respect to the parameters."""
     n = rows[0].shape[0]
 
     def work(span: Span) -> Tree:

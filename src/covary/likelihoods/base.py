@@ -112,7 +112,7 @@ class AbstractLikelihood(Module):
         return Slopes(*map_rows(_slopes, cast(without_marks(self), f.dtype), f, y))
 
     def pull(self, y: np.ndarray, f: np.ndarray, log_prob: np.ndarray, first: np.ndarray, second: np.ndarray) -> Self:
-        """Return the gradient over the parameters of Σ (log_prob·ℓ + first·ℓ′ + second·ℓ″), where ℓ is log p."""
+        """Return the gradient of Σ (log_prob·ℓ + first·ℓ′ + second·ℓ″) with respect to the parameters, where ℓ is log p."""
         if not jax.tree_util.tree_leaves(self):
             return self
         if type(self).slopes is AbstractLikelihood.slopes:
@@ -129,13 +129,13 @@ class AbstractLikelihood(Module):
         return Coupled(*map_rows(_coupled, cast(without_marks(self), f.dtype), f, y))
 
     def information_slope(self, f: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the gradient over f of Σ weight · Fisher information, with weights (n, L, L)."""
+        """Return the gradient of Σ weight · Fisher information with respect to f, with weights (n, L, L)."""
         return map_rows(_information_slope, cast(without_marks(self), f.dtype), f, weight)
 
     def coupled_pull(
         self, y: np.ndarray, f: np.ndarray, weight: np.ndarray, first: np.ndarray, information: np.ndarray
     ) -> Self:
-        """Return the gradient over the parameters of Σ weight · (log p + firstᵀ∇log p + tr(information · Fisher))."""
+        """Return the parameter gradient of Σ weight · (log p + firstᵀ∇log p + tr(information · Fisher))."""
         if type(self).coupled is AbstractLikelihood.coupled:
             return pull_rows(_coupled_terms, cast(without_marks(self), f.dtype), (f, y, first, information), weight)
 
@@ -149,7 +149,7 @@ class AbstractLikelihood(Module):
     def fisher(self, f: Array) -> Array:
         """Return the Fisher information (L, L) at one row of latent values, in jax.numpy; used if L > 1."""
         name = type(self).__name__
-        raise fail(f"likelihoods.{name}", "it has several latent functions but no Fisher information", "write its fisher(f)")
+        raise fail(f"likelihoods.{name}", "it has several latent functions but no Fisher information", "implement fisher(f)")
 
     # times a Gaussian -----------------------------------------------------------------------------------------------
     def tilted(self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: np.ndarray | float | None = None) -> Tilted:
@@ -161,7 +161,7 @@ class AbstractLikelihood(Module):
     def tilted_pull(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, power: np.ndarray | float | None, bar: np.ndarray
     ) -> Self:
-        r"""Return the gradient over the parameters of :math:`\sum_i bar_i \log\hat Z_i` at constant means and variances."""
+        r"""Return the parameter gradient of :math:`\sum_i bar_i \log\hat Z_i` at constant means and variances."""
         if not jax.tree_util.tree_leaves(self):
             return self
         f, terms = self.nodes(y, mean, variance, power)
@@ -249,7 +249,7 @@ class AbstractLikelihood(Module):
         """Return the distribution of y at given latent values (n,) as a table, for likelihoods without closed forms."""
         if self.support not in ("real", "positive", "counts"):
             who = f"likelihoods.{type(self).__name__}"
-            raise fail(who, f"its support is {self.support!r}", "write its moments, cdf and sample")
+            raise fail(who, f"its support is {self.support!r}", "implement moments, cdf and sample")
         bare = cast(without_marks(self), np.float64)
         with precision(np.float64):
             return Outcomes.of(self.support, f, lambda y: map_rows(_across, bare, f, _with_size(y, size)))

@@ -1,4 +1,4 @@
-"""Gradients over a likelihood's parameters by finite differences of its NumPy formulas, without compilation.
+"""Gradients with respect to a likelihood's parameters by finite differences of its NumPy formulas, without compilation.
 
 The five-point rule has an error of order h⁴, so with steps of a thousandth of the parameter it is accurate to about eleven
 digits; tests compare it with automatic differentiation.
@@ -17,7 +17,7 @@ RULE = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))  # offsets in st
 
 
 def slope_over_parameters(likelihood: Any, value: Callable[[Any], float]) -> Any:
-    """Return the gradient of ``value(likelihood)`` over the parameters, as a likelihood of the same structure."""
+    """Return the gradient of ``value(likelihood)`` with respect to the parameters, as a likelihood."""
     leaves, shape = jax.tree_util.tree_flatten(likelihood)
     out = []
     for at, leaf in enumerate(leaves):

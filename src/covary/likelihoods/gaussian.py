@@ -43,7 +43,7 @@ class Gaussian(AbstractLikelihood):
         return Noise(v if data.weight is None else v / data.weight)
 
     def pull_sites(self, data: Data, bar: np.ndarray) -> Gaussian:
-        """Return the gradient over the noise variance, given the gradient over the sites."""
+        """Return the gradient with respect to the noise variance, given that with respect to the sites."""
         return self.replace(variance=float((bar if data.weight is None else bar / data.weight).sum()) + self.repeats(data)[1])
 
     def variances(self, data: Data) -> np.ndarray:
@@ -52,7 +52,7 @@ class Gaussian(AbstractLikelihood):
         return learned if data.noise_variance is None else learned + data.noise_variance
 
     def repeats(self, data: Data) -> tuple[float, float]:
-        r"""Return what weights w ≠ 1 add to the log evidence of the means, and its derivative over the noise variance.
+        r"""Return what weights w ≠ 1 add to the log evidence of the means, and its slope in the noise variance.
 
         .. math:: w\log N(y\mid f, v) - \frac{S}{2v} = \log N(y\mid f, v/w)
                   - \tfrac12\big[(w-1)\log 2\pi v + \log w + S/v\big]
@@ -63,7 +63,7 @@ class Gaussian(AbstractLikelihood):
         w = np.ones(data.rows) if data.weight is None else data.weight.astype(np.float64)
         S = np.zeros(data.rows) if data.scatter is None else data.scatter.astype(np.float64)
         sharp = v == 0
-        if sharp.any():  # noise-free rows: equal observations count once, different ones are contradictory
+        if sharp.any():  # noise-free rows: equal observations count once, different ones are inconsistent
             if (S[sharp] > 0).any():
                 row = int(np.flatnonzero(sharp & (S > 0))[0])
                 what = "the inputs " + Place(row) + " are repeated with different targets"

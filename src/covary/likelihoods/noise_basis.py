@@ -147,14 +147,14 @@ class BasisNoise(Gaussian):
         return Noise(v if data.weight is None else v / data.weight)
 
     def pull_sites(self, data: Data, bar: np.ndarray) -> BasisNoise:
-        """Return the gradient over level and weights, given the gradient over the sites."""
+        """Return the gradient with respect to level and weights, given that with respect to the sites."""
         learned, phi = self._shape(data.X.x)
         each = (bar if data.weight is None else bar / data.weight) + self._repeat_slopes(data)
         each = each * learned
         return self.replace(level=float(each.sum()) / float(self.level), weights=phi.T @ each)
 
     def _repeat_slopes(self, data: Data) -> np.ndarray | float:
-        """Return the derivative of :meth:`repeats` over the noise variance of every row."""
+        """Return the derivative of :meth:`repeats` with respect to the noise variance of every row."""
         if data.weight is None and data.scatter is None:
             return 0.0
         v, outputs = self.variances(data).astype(np.float64), data.y.shape[1] if data.y.ndim == 2 else 1

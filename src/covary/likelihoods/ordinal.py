@@ -87,7 +87,7 @@ class Ordinal(AbstractLikelihood):
         return jnp.where(lowest, log_ndtr(upper), jnp.where(highest, log_ndtr(-lower), between))
 
     def _between(self, y: np.ndarray, f: np.ndarray, scale: np.ndarray | float = 1.0) -> Slopes:
-        """Return log(Φ(a) − Φ(c)) and its derivatives over f, with a, c = (thresholds around the level − f)/scale."""
+        """Return log(Φ(a) − Φ(c)) and its derivatives in f, with a, c = (thresholds around the level − f)/scale."""
         level = split(y, f)[0].astype(int)
         b = np.concatenate([[-np.inf], self.thresholds, [np.inf]])
         upper, lower = ((edge - f) / scale for edge in (b[level + 1], b[level]))

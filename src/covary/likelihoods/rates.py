@@ -8,7 +8,7 @@ link            rate                    η′, η″, η‴
 ``"square"``    :math:`f^2`             2/f, −2/f², 4/f³
 ==============  ======================  =======================
 
-Derivatives over η are converted to derivatives over f by :func:`chain`.
+Derivatives with respect to η are converted to derivatives with respect to f by :func:`chain`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from covary._types import Array
 from covary.likelihoods.steps import resolved
 
 LOW = -15.0  # below this, two terms of the series of log log(1 + e^f) are sufficient
-LARGE = 1e15  # larger counts are normal variables to double precision
+LARGE = 1e15  # larger counts are normally distributed to double precision
 HIGHEST = 700.0  # larger log rates are reduced to this, so that products of rates stay finite
 
 
@@ -93,7 +93,7 @@ def log_rate_slopes(link: str, f: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
 def chain(
     link: str, f: np.ndarray, first: np.ndarray, second: np.ndarray, third: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Convert derivatives over η to derivatives over f."""
+    """Convert derivatives with respect to η to derivatives with respect to f."""
     if link == "exp":
         return first, second, third
     a, b, c = log_rate_slopes(link, f)

@@ -25,14 +25,15 @@ ALIKE = 1e-6  # relative difference below which slopes count as constant
 
 
 class AbstractMean(Module):
-    """Mean function of the inputs: ``evaluate`` returns its values, ``pull`` its gradient over the parameters."""
+    """Mean function of the inputs: ``evaluate`` returns its values, ``pull`` its gradient with respect to the
+    parameters."""
 
     def evaluate(self, X: Inputs) -> np.ndarray:
         """Return m(x) for every row, with shape (n,)."""
         raise self._lacking("evaluate")
 
     def pull(self, X: Inputs, bar: np.ndarray) -> Self:
-        """Return the gradient of Σ_i bar_i m(x_i) over the parameters, as a mean of the same structure."""
+        """Return the gradient of Σ_i bar_i m(x_i) with respect to the parameters, as a mean of the same structure."""
         raise self._lacking("pull")
 
     def block(self, X: Inputs) -> Array:
@@ -124,7 +125,7 @@ class Function(AbstractMean):
 
     def check(self, X: Inputs) -> None:
         row = jax.ShapeDtypeStruct((X.columns,), X.x.dtype)
-        do = f"it is given one point, of shape ({X.columns},), and returns one number, in jax.numpy"
+        do = f"it must take one point, of shape ({X.columns},), and return one number, in jax.numpy"
         call = lambda mean, x: mean.function(x, **mean.parameters) * jnp.ones((), x.dtype)  # noqa: E731
         shape = traced_shape("mean", "the function", do, call, without_marks(self), row)
         if shape != ():
@@ -156,7 +157,7 @@ def _function_rows(mean: Function, x: Array) -> Array:
 
 
 def _function_slopes(mean: Function, x: Array) -> dict[str, np.ndarray]:
-    """Return the gradient over each parameter at every row, with shape (n, ...)."""
+    """Return the gradient with respect to each parameter at every row, with shape (n, ...)."""
     mean = cast(without_marks(mean), x.dtype)
     one = lambda parameters, row: mean.function(row, **parameters) * jnp.ones((), row.dtype)  # noqa: E731
     slopes = jax.vmap(jax.grad(one), in_axes=(None, 0))(mean.parameters, x) if mean.parameters else {}

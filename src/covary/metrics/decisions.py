@@ -104,7 +104,7 @@ def empirical_risk(
     _other(who, rejected, labels)
     if table.shape[1] == len(labels) and rejected in made:
         what = f"decisions is {rejected!r} " + Place(made.index(rejected)) + " but there is no loss of rejecting"
-        raise fail(who, what, "give a loss with an extra column for it", argument="decisions")
+        raise fail(who, what, "add a column for rejection", argument="decisions")
     columns = [*labels, rejected][: table.shape[1]]
     return float(np.mean(table[_codes(who, "y", truth, labels), _codes(who, "decisions", made, columns)]))
 

@@ -2,7 +2,7 @@ r"""Scores of predictions: errors, densities, calibration.
 
 Functions take plain arrays: targets y, predicted means and standard deviations of a *new observation* (including noise), each
 (n,), or (n, p) for p outputs (r2, smse and msll then scale each output separately). Scores are averages over all entries. Input
-without a score raises an error; NaN is returned only if documented. "DGP thesis" is the chapter on distributed GPs.
+with an undefined score raises an error; NaN is returned only if documented. "DGP thesis" is the chapter on distributed GPs.
 """
 
 from __future__ import annotations

@@ -257,7 +257,7 @@ def _verdict(sizes: np.ndarray, training: np.ndarray, validation: np.ndarray) ->
         return f"validation R² is level at {valid:.2f}, near 1: the model fits, and more data would change little."
     if train - valid < 0.05:
         what = f"training and validation R² level out together, at {train:.2f} and {valid:.2f}: underfitting, or noise"
-        return f"{what}; more data do not help, a richer kernel or further inputs may."
+        return f"{what}; more data do not help, but a more flexible kernel or additional inputs may."
     what = f"validation R² is {valid:.2f}, below the training R² of {train:.2f} and not clearly rising: overfitting"
     return f"{what}; simplify the model, or use more folds to be sure."
 

@@ -133,7 +133,7 @@ class BayesianLinear:
         z2 = (U.T @ y) ** 2
         rest = max(float(y @ y - z2.sum()), 0.0)
         if not float(y @ y) > 0 or not s.any():
-            raise fail("models.BayesianLinear", "the targets or the features are all zero", "there is nothing to learn")
+            raise fail("models.BayesianLinear", "the targets or the features are all zero", "give data that vary")
 
         def profile(log_ratio: float) -> tuple[float, float]:
             """Return −2/n log evidence for the best noise variance, up to a constant; and that variance."""

@@ -39,7 +39,7 @@ from covary.selection.learn import learn
 
 ROWS = 3000  # rows from which the process is learned; it is then conditioned on all rows
 NEIGHBOURS = 30
-FEWEST = 500  # rows below which the errors carry too little information
+FEWEST = 500  # minimum number of rows; fewer errors contain too little information
 FLOOR = 1e-8  # the smallest squared standardised error that is distinguished from zero
 JUDGED = 20_000  # rows whose leave-one-out predictions determine level and power
 POWERS = (0.25, 0.5, 0.75, 1.0)

@@ -35,7 +35,7 @@ class Clock:
     """The time left for a search, and whether it was interrupted.
 
     Call ``over(need)`` before a task with the number of seconds it is expected to take, usually the time of the previous task
-    of its kind (``took``, recorded by :meth:`timing`), so that a search ends in time rather than one evaluation late. ``kept``
+    of its kind (``took``, recorded by :meth:`timing`), so that a search ends on time rather than one evaluation late. ``kept``
     seconds are reserved for the work after the search. ``now`` returns the time.
     """
 
@@ -94,7 +94,7 @@ class _Interrupt:
 
 @contextmanager
 def interruptible(clock: Clock) -> Iterator[None]:
-    """Let the first Ctrl-C in this block end the search with the best result so far; the second is an ordinary interrupt.
+    """Let the first Ctrl-C in this block end the search with the best result so far; a second one raises KeyboardInterrupt.
 
     Only the main thread receives signals; in other threads this has no effect.
     """

@@ -10,7 +10,7 @@ from covary.optimise.base import CONVERGED, JOINED, OUT_OF_TIME, STUCK, Clock, F
 
 LEVEL = 1e4  # value of the starting point passed to SciPy, whose tolerance is relative to values; ours is absolute
 STEEP = 100.0  # a search that ends with a larger slope has hit a discontinuity, not converged
-REJECTED = 1e2  # how far a failed evaluation is placed above the start, so that the line search backtracks, but not too far
+REJECTED = 1e2  # value given to a failed evaluation, relative to the start: the line search then backtracks, but not too far
 
 
 class Joined(Exception):

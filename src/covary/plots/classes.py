@@ -71,7 +71,7 @@ def plot_classes(
         return _panels(shown, ax, points, margin, panels)
     if ax is not None and np.size(np.asarray(ax, dtype=object)) != 1:
         count = np.size(np.asarray(ax, dtype=object))
-        raise fail("plots.plot_classes", f"got {count} axes", "give one for one or two input columns")
+        raise fail("plots.plot_classes", f"got {count} axes for one or two input columns", "give a single one")
     axes, given = one(ax, (6.6, 5)), ax is not None
     if columns == 2:
         (_map if shown.two else _regions)(shown, axes, points, margin, given)
@@ -85,7 +85,7 @@ class _Shown(NamedTuple):
 
     source: Source
     x: np.ndarray
-    codes: np.ndarray  # the class number of each row
+    codes: np.ndarray  # the class code of each row
     labels: list[str]
     names: list[str]
     colours: tuple[str, ...]

@@ -19,7 +19,7 @@ CROWDED = 24  # characters of all category labels together beyond which they are
 
 
 def columns_of(kernel: AbstractKernel | None, columns: int) -> tuple[int, ...]:
-    """Return the columns a kernel uses according to its structure; all of them if the structure does not tell.
+    """Return the columns a kernel uses according to its structure; all of them if the structure does not determine them.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def dependence(
     model
         A posterior, or a fitted estimator.
     column
-        The column's number or name.
+        The column's index or name.
     names
         Names of the input columns; by default those seen in ``fit``.
     points
@@ -154,7 +154,7 @@ def plot_dependence(
     model
         A posterior, or a fitted estimator.
     columns
-        A column, by number or name, or several; by default those along which the mean varies most.
+        A column, by index or name, or several; by default those along which the mean varies most.
     ax
         The axes to draw on, an array for several columns; created if None.
     names, points, rows, key
@@ -183,7 +183,7 @@ def plot_dependence(
     elif isinstance(columns, str | int | np.integer):
         chosen = [columns]
     elif not isinstance(columns, Iterable) or not (chosen := list(columns)):
-        raise fail(who, f"columns is {columns!r}", "give numbers or names of columns", argument="columns")
+        raise fail(who, f"columns is {columns!r}", "give column indices or names", argument="columns")
     found = [dependence(model, c, names=names, points=points, rows=rows, key=key) for c in chosen]
     axes = np.array([one(ax)]) if single else several(who, ax, len(found), panel=(3.1, 2.4), sharey=ax is None)
     labels = source.names(names)

@@ -208,7 +208,7 @@ def _maps(source: Source, ax: Given, names: list[str], margin: float, size: floa
 
     if ax is not None and np.size(np.asarray(ax, dtype=object)) != 2:
         count = np.size(np.asarray(ax, dtype=object))
-        raise fail("plots.plot_fit", f"got {count} axes", "give a pair: one for the mean, one for the spread")
+        raise fail("plots.plot_fit", f"got {count} axes", "give a pair: one for the mean, one for the standard deviation")
     x = np.asarray(source.inputs.x)
     u, v = (spaced(x[:, i], SIDE, margin) for i in range(2))
     mesh = np.stack(np.meshgrid(u, v), axis=-1).reshape(-1, 2)

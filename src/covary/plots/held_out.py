@@ -42,7 +42,7 @@ class HeldOutClasses(NamedTuple):
 
 
 def left_out(model: Drawable) -> HeldOut:
-    """Return leave-one-out predictions of a regression, without fitting again; see
+    """Return leave-one-out predictions of a regression, without refitting; see
     :meth:`covary.posterior.Posterior.leave_one_out`.
 
     Parameters
@@ -104,7 +104,7 @@ def _of_fit(found: fits.Judged) -> HeldOut:
 
 
 def left_out_classes(model: Drawable) -> HeldOutClasses:
-    """Return leave-one-out class probabilities, without fitting again: for two classes, or one-vs-rest.
+    """Return leave-one-out class probabilities, without refitting: for two classes, or one-vs-rest.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ from covary.selection.learn import Learned, Restart
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LEAST = 1e-3  # nats: smaller differences are drawn at this value
-FAR = 1e4  # nats: larger differences are drawn at this value
+LEAST = 1e-3  # nats: smaller differences are drawn as this value
+FAR = 1e4  # nats: larger differences are drawn as this value
 
 
 def plot_history(learned: Learned | fits.Model, ax: Given = None) -> Axes:

@@ -114,7 +114,7 @@ def plot_kernel(
 ) -> Axes | np.ndarray:
     """Plot covariance against distance and, if it is available in closed form, the spectral density next to it.
 
-    A kernel that is not stationary is drawn as k(x, x') against x for some x'.
+    A nonstationary kernel is drawn as k(x, x') against x for some x'.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ def plot_kernel(
     ax
         One or two axes, the second for the spectrum; created if None.
     over
-        The largest distance, or (low, high) for a kernel that is not stationary.
+        The largest distance, or (low, high) for a nonstationary kernel.
     at
-        The points x' of a kernel that is not stationary; by default three inside the range.
+        The points x' for a nonstationary kernel; by default three inside the range.
     along
         The column along which points differ.
     columns
@@ -252,13 +252,13 @@ def plot_gram(
     kernel = _kernel(who, model) if isinstance(model, AbstractKernel | str) else None
     post = None if isinstance(model, AbstractKernel | str) else Source.of(who, model).first
     if X is None and post is None:
-        raise fail(who, "X is missing", "give rows, or a posterior with its own")
+        raise fail(who, "X is missing", "give rows, or a posterior, which has its own")
     inputs = post.data.X if X is None and post is not None else as_inputs(X, who)  # type: ignore[arg-type]
     if sort is None and inputs.columns == 1:
         sort = 0
     if sort is not None and not 0 <= sort < inputs.columns:
         what = f"sort is {sort} and " + Option("X") + f" has {counted(inputs.columns, 'column')}"
-        raise fail(who, what, "give the number of a column", argument="sort")
+        raise fail(who, what, "give the index of a column", argument="sort")
     order = np.arange(inputs.rows) if sort is None else np.argsort(np.asarray(inputs.x)[:, sort], kind="stable")
     order = order[:: max(1, -(-len(order) // MOST_ROWS))]
     rows = inputs.take(order)

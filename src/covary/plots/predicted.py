@@ -136,7 +136,7 @@ def plot_residuals(
 ) -> Axes:
     """Plot standardised residuals, (y − mean)/std, against the predictions or other values, with their running mean.
 
-    If the model is right, 95 % of them lie between the dashed lines, without a trend. A running mean whose error bars exclude
+    If the model is correct, 95 % of them lie between the dashed lines, without a trend. A running mean whose error bars exclude
     zero indicates a trend that the model misses; a growing spread indicates growing noise. For noise that is not Gaussian,
     the normal quantiles of the PIT are shown.
 
@@ -149,7 +149,7 @@ def plot_residuals(
     ax
         The axes to draw on, created if None.
     against
-        Values (n,) for the horizontal axis: a column of X, a time, the row number; by default the predictions.
+        Values (n,) for the horizontal axis: a column of X, a time, the row index; by default the predictions.
     name
         The label of the horizontal axis.
     running

@@ -176,7 +176,7 @@ def plot_relevance(
     ax.set_xlim(0, max(0.05, float(ends.max())) * 1.15)
     ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
-    ax.set_xlabel("share of the function's variation that involves the column")
+    ax.set_xlabel("fraction of the variance that involves the column")
     ax.tick_params(axis="y", length=0)
     bare(ax)
     return ax

@@ -130,14 +130,14 @@ class Source:
         return [f"x{i}" for i in range(count)]
 
     def column_number(self, who: str, column: int | str, labels: Sequence[str]) -> int:
-        """Return the number of a column, from its number, the name shown, or the name it had in ``fit``."""
+        """Return the index of a column, from its index, the name shown, or the name it had in ``fit``."""
         if isinstance(column, str):
             for names in (list(labels), [each.name for each in self.columns]):
                 if column in names:
                     return names.index(column)
             raise fail(who, f"no column is called {column!r}", f"choose from {', '.join(labels)}")
         if isinstance(column, bool) or not isinstance(column, int | np.integer) or not 0 <= column < len(labels):
-            raise fail(who, f"the column is {column!r}", f"give a number from 0 to {len(labels) - 1}, or a name")
+            raise fail(who, f"the column is {column!r}", f"give an index from 0 to {len(labels) - 1}, or a name")
         return int(column)
 
     def level_names(self, column: int) -> tuple[str, ...]:

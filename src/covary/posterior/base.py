@@ -128,7 +128,7 @@ class AbstractPosterior:
         inputs = as_inputs(X, who)
         inputs = inputs.with_x(inputs.x.astype(self.data.dtype))
         if inputs.columns != self.data.X.columns:
-            what = Option("X") + f" has {counted(inputs.columns, 'column')} but the model learned {self.data.X.columns}"
+            what = Option("X") + f" has {counted(inputs.columns, 'column')} but the model was fitted to {self.data.X.columns}"
             raise fail(who, what, "give the same columns")
         self.model.prior.check(inputs)
         return inputs

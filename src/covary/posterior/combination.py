@@ -169,7 +169,7 @@ class Combination(AbstractPosterior, Generic[E]):
         who = "Posterior.covariance"
         inputs = self._inputs(X, who)
         if self.model.likelihood.latents > 1:
-            raise fail(who, "the model has several latent functions", "predict gives their covariance row by row")
+            raise fail(who, "the model has several latent functions", "use predict for their covariance at each row")
         self.experts.check_joint()
         m = inputs.rows
         check_memory(who, (3 * m * m + 2 * m * self.data.rows) * 8, "predict fewer rows at a time, or variances only")

@@ -153,7 +153,7 @@ class Posterior(AbstractPosterior):
         inputs = self._inputs(X, "Posterior.covariance")
         if self.model.likelihood.latents > 1:
             what = "the model has several latent functions"
-            raise fail("Posterior.covariance", what, "predict gives their covariance row by row")
+            raise fail("Posterior.covariance", what, "use predict for their covariance at each row")
         m = inputs.rows
         check_memory(
             "Posterior.covariance", (3 * m * m + 2 * m * self.data.rows) * 8, "predict fewer rows at a time, or variances only"
@@ -174,7 +174,7 @@ class Posterior(AbstractPosterior):
         .. math:: E f_j(x) = k_j(x, X)\,\alpha,\qquad
             \mathrm{cov}(f_j(x), f_j(x')) = k_j(x, x') - k_j(x, X)\,R\,k_j(X, x').
 
-        Use it to separate a trend from a season, for example. The means add up to the latent mean without the mean function.
+        It separates a trend from a season, for example. The means add up to the latent mean without the mean function.
 
         Parameters
         ----------

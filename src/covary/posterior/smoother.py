@@ -321,7 +321,7 @@ class NadarayaWatson:
     def weights(self, X: Inputs | ArrayLike) -> np.ndarray:
         """Return the weight of every training row in the prediction at every new input: shape (m, n), rows sum to one."""
         if not hasattr(self, "X_"):
-            raise fail("NadarayaWatson", "it was not fitted", "call fit(X, y) first")
+            raise fail("NadarayaWatson", "it has not been fitted", "call fit(X, y) first")
         inputs = as_inputs(X, "NadarayaWatson")
         if inputs.columns != self.X_.columns:
             what = Option("X") + f" has {counted(inputs.columns, 'column')} but {self.X_.columns} were fitted"

@@ -38,7 +38,7 @@ def _prediction_figure(pictures: Pictures, found: Findings, seen: Judged, j: int
         alt = f"Predicted against observed {name}: {share} lie inside their 95 % intervals."
     caption = f"{name}: each row predicted {_how(seen)}{bars}. On the dashed line the prediction is exact."
     if found.training.whole:
-        caption += " Intervals of integers contain more than 95 %; points are jittered horizontally."
+        caption += " Intervals for integers contain at least 95 %; points are jittered horizontally."
     ends = None if seen.ends is None else (seen.ends[0][:, j], seen.ends[1][:, j])
     return pictures.one(lambda ax: plot_predicted(y, mean, std, ax, name=name, interval=ends), alt, caption, size=(4.2, 3.9))
 
@@ -52,12 +52,12 @@ def calibration_figures(pictures: Pictures, labels: Sequence[str], seen: Judged)
         few = labels if len(labels) <= 6 else [labels[i] for i in np.argsort(-np.bincount(codes, minlength=len(labels)))[:6]]
         truth = np.asarray(labels)[codes]
         p = seen.p
-        alt = f"Observed share of each class against its predicted probability; {right:.0f} % of the rows are predicted right."
-        said = "Observed frequency of a class against its predicted probability; on the dashed line they agree."
+        alt = f"Observed share of each class against its predicted probability; accuracy {right:.0f} %."
+        said = "Observed frequency of each class against its predicted probability; the dashed line marks perfect calibration."
         out = attempt(lambda: pictures.one(lambda ax: plot_reliability(truth, p, ax, classes=labels), alt, said) if few else [])
         own = p[np.arange(len(codes)), codes]
         alt = f"Histogram of the probability of the true class; the mean is {own.mean():.2f}."
-        said = "The predicted probability of the true class: the farther to the right, the better."
+        said = "Predicted probability of the true class; higher is better."
         return out + pictures.one(lambda ax: _own(ax, own, len(labels)), alt, said)
     pit = seen.pit.ravel()
     inside = 100 * float((np.abs(pit - 0.5) <= 0.475).mean())
@@ -66,8 +66,8 @@ def calibration_figures(pictures: Pictures, labels: Sequence[str], seen: Judged)
         f"Observed against nominal coverage; 95 % intervals contain {inside:.1f} %.",
     ]
     captions = [
-        "Flat, inside the grey band: calibrated. Peaks at both ends: error bars too narrow; in the middle: too wide.",
-        "The share of rows inside intervals of every level. Inside the grey band: calibrated. Below the line: too narrow.",
+        "Flat within the grey band: calibrated. Peaks at both ends: error bars too narrow; peak in the middle: too wide.",
+        "Fraction of rows inside intervals of each level: within the grey band if calibrated, below the line if too narrow.",
     ]
 
     def draw(axes: list[Axes]) -> None:
@@ -94,7 +94,7 @@ def residual_figures(pictures: Pictures, found: Findings, seen: Judged, scales: 
             places += [(seen.x[rows, i], found.names[i], i) for i in found.important[:2]]
         for at, label, column in places if rows.any() else []:
             alt = f"Standardised residuals of {name} against {label}; {int((np.abs(z) > 1.96).sum())} of {len(z)} beyond ±1.96."
-            caption = f"Residuals against {label}. For a right model: no trend, and 95 % between the dashed lines."
+            caption = f"Residuals against {label}. If the model is correct, there is no trend and 95 % lie between the lines."
             caption += f" {counted(left, 'row')} with an error bar of 0 left out." if left else ""
             out += pictures.one(
                 lambda ax, z=z, at=at, label=label, column=column: _residuals(ax, z, at, label, column, scales),
@@ -127,7 +127,7 @@ def _error(z: np.ndarray) -> float:
 def relevance_figure(pictures: Pictures, found: Relevance) -> list[Figure]:
     """Return the plot of the relevance of the inputs."""
     first = ", ".join(f"{name} {100 * value:.0f} %" for name, value in zip(found.names[:5], found.values[:5], strict=True))
-    caption = "Share of the function's variation that involves each input (Sobol's total index)"
+    caption = "Fraction of the function's variance that involves each input (Sobol's total index)"
     caption += (
         ", with 95 % error bars." if found.errors is not None else ", computed from the mean prediction, without error bars."
     )

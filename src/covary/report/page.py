@@ -152,7 +152,7 @@ def page_of(
     general = {
         "data": _data(fit, training, scales),
         "again": Section(
-            "again", "Reproducing it", "Reproducing this fit", [Facts(tuple(details)), Facts(tuple(tables.versions(fit)))], ""
+            "again", "Reproducibility", "Reproducibility", [Facts(tuple(details)), Facts(tuple(tables.versions(fit)))], ""
         ),
         **_judged(pictures, fit, found, scales),
         "inputs": _inputs(pictures, cut),
@@ -214,7 +214,7 @@ def _worst(fit: AnyFit, found: Findings, seen: Judged, scales: Scales) -> Table:
     regression = fit.kind == "regression"
     short = short_names(tuple(fit.columns.names), 16)
     place = ", ".join(short[i] for i in tables.places(found))
-    predicted, size = ("Predicted, 95 %", "Error, in std") if regression else ("Predicted", "P(truth)")
+    predicted, size = ("Predicted, 95 %", "Error / std") if regression else ("Predicted", "P(truth)")
     if regression and not seen.has_error_bars:
         predicted, size = "Predicted", "Error"
     head = (Heading("Row"), Heading(place), Heading("Observed"), Heading(predicted), Heading(size, "n"))
@@ -228,8 +228,8 @@ def _worst(fit: AnyFit, found: Findings, seen: Judged, scales: Scales) -> Table:
 def _counted(found: Findings, seen: Judged) -> str:
     """Return a sentence on how rows are numbered."""
     if seen.kind == "new rows":
-        return "Rows are numbered from 0, among the rows that were given."
-    return f"Rows are numbered from 0, among the {'distinct rows' if found.training.merged else 'training rows'}."
+        return "Rows are numbered from 0 in the order of the new rows."
+    return f"Rows are numbered from 0 in the order of the {'distinct' if found.training.merged else 'training'} rows."
 
 
 def _data(fit: AnyFit, training: Training, scales: Scales) -> Section:
@@ -288,12 +288,12 @@ def _tiles(fit: AnyFit, training: Training, seen: Judged | None) -> list[tuple[s
     if (spread > 0).all():
         out.append(("R²", r_squared(float((1 - (error / spread) ** 2).mean()))))
     if len(fit.target) == 1:
-        out.append(("typical error", number(float(error[0]), 3)))
+        out.append(("RMSE", number(float(error[0]), 3)))
     if not seen.has_error_bars:
         return out
     inside = 100 * float((np.abs(seen.pit - 0.5) <= 0.475).mean())
     if len(fit.target) == 1:
-        out.append(("typical error bar", f"± {number(float(np.median(seen.std)), 3)}"))
+        out.append(("median std", f"{number(float(np.median(seen.std)), 3)}"))
     return [*out, ("inside 95 % intervals", f"{inside:.1f} %")]
 
 
@@ -305,7 +305,7 @@ def _notes(fit: AnyFit, training: Training, diagnosis: Diagnosis) -> list[str]:
     if seen is not None and seen.total != len(seen):
         out.append(f"Predictions were compared with {len(seen):,} of {counted(seen.total, 'row')}.")
     if seen is not None and len(seen) > MOST:
-        out.append(f"Figures show at most {MOST:,} of {len(seen):,} rows, chosen at random; the numbers are for all rows.")
+        out.append(f"Figures show at most {MOST:,} of {len(seen):,} rows, chosen at random; the statistics are for all rows.")
     if seen is not None and seen.kind == "new rows":
         out.append(
             f"Predictions are compared with {counted(len(seen), 'new row', 'new rows')} that the model was not fitted to."

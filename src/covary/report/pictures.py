@@ -1,4 +1,4 @@
-"""Drawing for a report: each figure separately, as SVG in the colours of the page, with a text for screen readers."""
+"""Figures of a report: each drawn separately as SVG in the colours of the page, with alternative text."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def listed(names: list[str], most: int = 4) -> str:
 
 
 def sentences(fit: AnyFit, family: str, training: Training, diagnosis: Diagnosis, relevance: Relevance | None) -> list[str]:
-    """Return the summary: what was fitted, how good it is, and whether to trust it; ``family`` is the name of the family."""
+    """Return the summary: what was fitted, how accurate it is, and whether to trust it; ``family`` is its title."""
     return [_fitted(fit, family, training, relevance), _quality(fit, diagnosis.judged), _trust(fit, training, diagnosis)]
 
 
@@ -120,7 +120,7 @@ def _fitted(fit: AnyFit, family: str, training: Training, relevance: Relevance |
 
 def _quality(fit: AnyFit, seen: Judged | None) -> str:
     if seen is None or not len(seen):
-        return "These rows do not show how good the model is."
+        return "Its accuracy cannot be assessed on these rows."
     how = {"leave-one-out": "each row predicted from the others", "new rows": "rows it was not fitted to"}.get(
         seen.kind, "its training rows"
     )
@@ -160,7 +160,7 @@ def _trust(fit: AnyFit, training: Training, diagnosis: Diagnosis) -> str:
             return f"Whether the model can be relied on was not checked: there are {why}."
         if fit.kind == "regression" and cautious(training, seen):
             wide = f"about {number(too_wide(seen), 2)} times as wide as needed"
-            return f"None of {made} checks found a problem; its error bars are conservative, {wide}."
-        return f"None of {made} checks found a problem: its {what} can be relied on where there are data."
+            return f"None of {made} checks found a problem; the error bars are conservative, {wide}."
+        return f"None of {made} checks found a problem: the {what} can be relied on where there are data."
     names = listed([check.title.lower() for check in found], 3)
     return f"{len(found)} of {made} checks gave a warning ({names}): read the warnings below before relying on the model."

@@ -84,13 +84,13 @@ class Learned:
 
     @cached_property
     def hessian(self) -> np.ndarray:
-        """The Hessian of minus the objective over the unconstrained vector, by gradient differences on first access."""
+        """The Hessian of minus the objective for the unconstrained vector, by gradient differences on first access."""
         data = self.objective.data
         if self.curvature is not None:
             return self.curvature
         if self.in_pieces:
             return np.zeros((len(self.theta),) * 2)
-        gram = Dense() if isinstance(self.gram, AbstractPlan) else self.gram  # the plan got no further than a sample
+        gram = Dense() if isinstance(self.gram, AbstractPlan) else self.gram  # the plan learned from a sample only
         with blas_threads(data.rows):
             return difference_hessian(self.objective.at(data, gram), self.theta, step=1e-3, central=True)
 

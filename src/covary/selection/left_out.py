@@ -16,7 +16,7 @@ The gradient in the book (eq. 5.14) takes one matrix product per hyperparameter;
     \qquad u = P\bar\alpha,
 
 and the kernel is differentiated once, with :math:`\bar K`. For the terms of a fold, with slopes :math:`\bar e`, and
-:math:`\bar c` over the diagonal of C: :math:`\bar\alpha_F = C\bar e` and
+:math:`\bar c` with respect to the diagonal of C: :math:`\bar\alpha_F = C\bar e` and
 :math:`\bar P_{FF} = -C\,\mathrm{diag}(\bar c)\,C - \mathrm{sym}(\bar\alpha_Fe_F^\top)`.
 
 A row of weight w is left out with all the observations it represents; known noise belongs to its row.
@@ -51,7 +51,7 @@ from covary.posterior.leave_one_out import fold_covariance, residuals
 Folds: TypeAlias = list[np.ndarray]  # the rows of every fold
 
 LOSSES = ("log density", "squared error")
-UNSETTLED = 1e-10  # relative to R: rounding error left in P where the other rows do not determine a basis weight
+UNSETTLED = 1e-10  # relative to R: rounding error in P where the other rows do not determine a basis weight
 
 
 class _Parts(NamedTuple):
@@ -64,7 +64,7 @@ class _Parts(NamedTuple):
 
 
 class _Slopes(NamedTuple):
-    """A score with its slopes: over alpha (n, p), and over P as a diagonal (n,) or as one block for each fold."""
+    """A score with its slopes: in alpha (n, p), and in P as a diagonal (n,) or as one block per fold."""
 
     value: float
     alpha: np.ndarray
@@ -115,14 +115,14 @@ def _gradient(model: Model, data: Data, parts: _Parts, slopes: _Slopes, folds: F
 
 
 def _log_density(e: np.ndarray, c: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return Σ log N(e | 0, c) over rows and outputs, and its slopes over e (n, p) and c (n,)."""
+    """Return Σ log N(e | 0, c) over rows and outputs, and its slopes in e (n, p) and c (n,)."""
     c = c[:, None]
     value = -0.5 * (np.log(2 * np.pi * c) + e * e / c).sum()
     return float(value), -e / c, (0.5 * (e * e / c - 1) / c).sum(1)
 
 
 def _mean_square(e: np.ndarray, data: Data) -> tuple[float, np.ndarray, float]:
-    """Return the mean squared error over all observations, its slope over e, and the number of observations."""
+    """Return the mean squared error over all observations, its slope in e, and the number of observations."""
     w = np.ones(len(e)) if data.weight is None else data.weight.astype(np.float64)
     count = float(w.sum()) * e.shape[1]
     scatter = 0.0 if data.scatter is None else float(data.scatter.sum())
@@ -386,7 +386,7 @@ class KFold(ClosedForm):
         """Return the objective and its gradient, as a model that holds the derivatives."""
         if not self._closed(as_model(model)):
             what = "only Gaussian noise and exact algebra have a gradient of cross-validation"
-            raise fail("KFold", what, "learn by the log evidence, and compare models by this value")
+            raise fail("KFold", what, "maximise the log evidence, and use this value to compare models")
         return ClosedForm.value_and_grad(self, model, data)
 
     def error(self, model: Model, data: Data) -> float:

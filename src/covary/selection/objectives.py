@@ -105,7 +105,7 @@ def evidence_and_gradient(
     fixed_jitter: float | None = None,
     memory: Memory | None = None,
 ) -> tuple[float, Gradient]:
-    """Compute the log evidence and its gradient, including that over the inducing inputs if these are learned."""
+    """Compute the log evidence and its gradient, including that for the inducing inputs if these are learned."""
     with posed("log_evidence_and_grad", model, data, inference, gram, memory) as (model, data, gram, bound):
         if isinstance(inference, Exact) and gram.on_device(data.rows):
             value, slopes = traced_log_evidence_and_grad(model, data, jitter=fixed_jitter or 0.0)
@@ -126,7 +126,7 @@ Slopes: TypeAlias = Callable[[Model], tuple[jax.Array, Model]]
 
 
 class Value(NamedTuple):
-    """An objective at a point: its value, and its gradients over the vector and over the inducing inputs if learned."""
+    """An objective at a point: its value, and its gradients for the vector and for the inducing inputs if learned."""
 
     value: float
     slope: np.ndarray
@@ -137,7 +137,7 @@ Evidence: TypeAlias = Callable[[Model], Value]
 
 
 class Objective:
-    """Minus (log evidence plus log priors) over the unconstrained vector, for any subset of the rows."""
+    """Minus (log evidence plus log priors) as a function of the unconstrained vector, for any subset of the rows."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Objective:
         return other
 
     def evidence_on(self, data: Data, gram: AbstractGram | None = None) -> Evidence:
-        """Return the objective on these rows with its gradient over the vector, without priors; it is warm-started."""
+        """Return the objective on these rows and its gradient for the vector, without priors; it is warm-started."""
         if self.custom is not None:
             return self._custom_on(data)
         memory = Memory()
@@ -358,7 +358,7 @@ def box(
 def limitless(
     packing: Packing[Model], priors: Priors, data: Data, theta: np.ndarray, bounds: tuple[np.ndarray, np.ndarray]
 ) -> bool:
-    """Return whether unbounded mean weights without priors fit the data ever better as they grow."""
+    """Return whether the fit keeps improving as unbounded mean weights without priors grow."""
     free = [s for s in packing.slots if s.paths[0].startswith("mean.") and priors.of(s) is None]
     places = [i for s in free for i in range(s.start, s.stop) if np.isneginf(bounds[0][i]) and np.isposinf(bounds[1][i])]
     model = packing.unpack(theta)

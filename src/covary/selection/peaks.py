@@ -24,8 +24,8 @@ GAIN = 0.01  # nats: stop when a step would gain less
 ROUGH = 0.2  # nats: tolerance on the gain of a step while several starts are compared
 NOISY, CRISP = 2.7, -3.0  # nats: changes of the noise for a start with more of it (75 % of var(y)), and for one with less
 APART = 0.3  # distance in unconstrained units beyond which two end points are considered different
-NEAR = 30.0  # nats: end points this close to the highest may still hold more of the posterior mass
-MORE = 0.5  # nats: additional log mass required to be preferred to the highest end point, as Laplace's method is rough
+NEAR = 30.0  # nats: end points this close to the highest may still have more posterior mass
+MORE = 0.5  # nats: additional log mass required to be preferred to the highest end point, since Laplace's method is approximate
 VALLEY = 0.2  # nats: drop of the objective half way between two end points that makes them separate peaks
 LEAST = 0.05  # minimum curvature: that of a prior with a standard deviation of 4.5 nats
 MANY = 60  # number of parameters beyond which a coarse Hessian, one evaluation each, costs more than it saves
@@ -176,8 +176,8 @@ class Route:
         Whether a coarse level is a thinned sum that already estimates the full one (and was recomputed after the peaks were
         found), so that its Hessian is not scaled by the number of rows.
     plain_below
-        Difference between the initial model and the best point on the coarsest level. If it is very large, the initial model
-        is not tried on more rows, which only increase the difference.
+        How far the initial model is below the best point on the coarsest level. If very far, the initial model is not tried
+        on more rows, which would only increase the difference.
     """
 
     sizes: tuple[int, ...]

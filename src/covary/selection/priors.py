@@ -24,7 +24,7 @@ def each(prior: Density, entries: int) -> list[AbstractDistribution]:
 
 
 class Priors:
-    """Densities by parameter path, with the log density and gradient over the unconstrained vector.
+    """Densities by parameter path, with the log density and its gradient with respect to the unconstrained vector.
 
     Densities are over the parameters themselves. The coordinate of a positive parameter is its logarithm, so the Jacobian is
     included: a log-normal prior becomes a normal one, and its mode is the median.
@@ -69,7 +69,7 @@ class Priors:
         return lower, upper
 
     def log_prob_and_grad(self, packing: Packing[Model], model: Model) -> tuple[float, np.ndarray]:
-        """Compute Σ log p(θ) + log |dθ/du| over the free parameters with a prior, and its gradient over u."""
+        """Compute Σ log p(θ) + log |dθ/du| over the free parameters with a prior, and its gradient with respect to u."""
         value, gradient, found = 0.0, np.zeros(packing.size), parameters(model)
         for slot in packing.slots:
             densities = self.of(slot)
@@ -105,7 +105,7 @@ def default_priors(model: Model, data: Data) -> dict[str, Density]:
     - ``likelihood.variance`` of Gaussian noise: log-normal around 1 % of var(y), log standard deviation 2.
 
     For other likelihoods, every variance of the kernel is log-normal around that of rough latent values (log standard
-    deviation 2), and every positive parameter of the likelihood around its starting value (likewise 2; 1 for ``degrees``).
+    deviation 2), and every positive parameter of the likelihood around its starting value (also 2, but 1 for ``degrees``).
     """
     from covary.selection.starts import column_scales, lengthscale_paths, target_scale, working
 

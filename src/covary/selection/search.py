@@ -165,11 +165,11 @@ def try_rivals(state: Search) -> None:
 
 
 def look_again(state: Search) -> None:
-    """Search again where the rough searches on few rows found no signal or are not converged; raise an error if all failed."""
+    """Repeat rough searches on few rows that found no signal or did not converge; raise an error if all failed."""
     settings, best = state.settings, state.best
     found = np.isfinite(best.value)
     if settings.objective is None and found and state.problem.spread(best.x, *state.ladder.at(state.levels[0])) < FLAT:
-        # a few rows of a rare class can look like noise, and so can all rows when the scale is far off
+        # a few rows of a rare class can look like noise, as can all rows if the scale is far off
         points = [state.theta0] if len(state.levels) > 1 else []
         points += [] if np.allclose(state.theta0, state.centre) else [state.clipped(state.centre)]
         state.levels = state.levels[-1:]

@@ -140,7 +140,7 @@ def ordering(model: Model, data: Data) -> list[int]:
     """Find the column, if any, in whose order successive rows have similar targets: a time stored as a number.
 
     The residuals of a linear regression of y on all columns are sorted by each column, a running mean over a tenth of the
-    rows is subtracted, and the correlation of neighbours is computed. It is 0.7 to 0.9 in seasonal series and seldom above
+    rows is subtracted, and the correlation of neighbours is computed. It is 0.7 to 0.9 in seasonal series and rarely above
     0.3 in tables, whose rows differ in all other columns too. Columns with mostly repeated values and data with very many
     rows are not examined. At most one column is returned.
     """

@@ -1,4 +1,4 @@
-"""The settings of a search, the state that its stages pass on, and progress reports.
+"""The settings of a search, the state passed between its stages, and progress reports.
 
 Progress is reported to the progress bar of the command line, a notebook or a log.
 """

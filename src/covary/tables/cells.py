@@ -60,7 +60,7 @@ def read_cells(who: str, what: Text, column: Any, expected: str | None = None) -
     column
         A pandas or polars column, or a NumPy array.
     expected
-        If given, the kind that the column had in fit.
+        If given, the kind of the column during fit.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def read_cells(who: str, what: Text, column: Any, expected: str | None = None) -
     row = int(np.flatnonzero(~found.missing)[0])
     names = {NUMBER: "numbers", BOOLEAN: "true or false", DATE: "dates", DURATION: "durations", CATEGORY: "text"}
     first = quoted(np.asarray(column, dtype=object)[row])
-    what = what + f" contains {names[found.kind]} ({first} " + Place(row) + f") but contained {names[expected]} in fit"
+    what = what + f" contains {names[found.kind]} ({first} " + Place(row) + f") but contained {names[expected]} during fit"
     raise fail(who, what, "give values of the same kind")
 
 

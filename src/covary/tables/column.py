@@ -24,7 +24,7 @@ class Column:
 
     ``unit`` is taken from a header such as ``depth [m]``, or is the unit in which dates and durations are counted.
     ``levels`` are the categories in the order of their codes, and ``counts`` the number of training rows in each.
-    ``fill`` is the encoded value that replaces missing entries, and ``missing`` the number of entries missing in fit.
+    ``fill`` is the encoded value that replaces missing entries, and ``missing`` the number of entries missing during fit.
     ``seasons`` are the seasons that the dates are dense and long enough to resolve.
     """
 

@@ -26,7 +26,7 @@ MISSING = ("refuse", "drop", "indicator", "impute")
 
 @dataclass
 class Mapped:
-    """A table encoded as a matrix, with its missing entries by column and the categories not seen in fit."""
+    """A table encoded as a matrix, with its missing entries by column and the categories not seen during fit."""
 
     x: np.ndarray
     filled: dict[str, np.ndarray] = field(default_factory=dict)  # mask of the imputed rows
@@ -227,7 +227,7 @@ class Columns:
         return out
 
     def unmarked(self, mapped: Mapped) -> list[str]:
-        """Return a note for every column with missing values but no indicator, since it had none in fit."""
+        """Return a note for every column with missing values but no indicator, since it had none during fit."""
         if self.missing != "indicator":
             return []
         found = [c for c in self.each if c.name in mapped.filled and not c.indicator]
@@ -279,7 +279,7 @@ class Columns:
 
 
 def unseen_words(mapped: Mapped) -> list[str]:
-    """Return a note for every column with categories that were not seen in fit."""
+    """Return a note for every column with categories that were not seen during fit."""
     out = []
     for name, levels in mapped.unseen.items():
         rows = int(sum(r.sum() for r in levels.values()))

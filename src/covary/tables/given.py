@@ -153,7 +153,7 @@ def _plain(y: Targets) -> Targets:
 
 
 def read_rows(who: str, name: str, values: PerRow, rows: int, *, positive: bool = False) -> np.ndarray | None:
-    """Convert the values to one number ≥ 0 per row (a single number is used for every row); None is returned as None."""
+    """Convert the values to one number ≥ 0 per row (a single number is repeated for every row); None is returned unchanged."""
     if values is None:
         return None
     array = as_numbers(who, name, values)
@@ -242,7 +242,7 @@ def read_known(who: str, y: Targets, rows: int, classes: np.ndarray) -> np.ndarr
     if kinds[0] != kinds[1]:
         words = {"U": "text", "S": "bytes", "n": "numbers or booleans"}
         what = Option("y") + f" contains {words[kinds[0]]} but the classes are {words[kinds[1]]}"
-        raise fail(who, what, "give labels as in fit")
+        raise fail(who, what, "give labels of that type")
     return labels
 
 

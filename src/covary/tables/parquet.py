@@ -42,7 +42,7 @@ class Chunk:
 
 
 class Parquet:
-    """Table in a Parquet file, or in all Parquet files in a folder, sorted by name.
+    """Table in a Parquet file, or in all Parquet files of a folder, which are sorted by name.
 
     Only the footers are read at first. Useful for tables that do not fit into memory, since each worker reads only its row
     groups.
@@ -205,7 +205,7 @@ def _table(chunk: Chunk, columns: list[str], *, again: bool) -> pa.Table:
         what = f"{chunk} cannot be read on {socket.gethostname()} ({why})"
         raise fail("Parquet", what, f"put {str(Path(chunk.file).parent)!r} where every worker can reach it") from None
     if table.num_rows != chunk.rows or not set(columns) <= set(table.column_names):
-        raise fail("Parquet", f"{chunk} has changed during the computation", "do not modify the files, and start again")
+        raise fail("Parquet", f"{chunk} has changed during the computation", "do not modify the files, and run it again")
     _last[:] = [(key, table)] if again and table.nbytes < KEPT else []
     return table
 

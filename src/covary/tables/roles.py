@@ -113,7 +113,7 @@ def input_frame(
 ) -> Frame:
     """Return the inputs as numbers, booleans, dates or categories, with missing values kept.
 
-    ``kinds`` gives the kind of each column in fit. The columns in ``categories`` are read as categories regardless of their
+    ``kinds`` gives the kind of each column during fit. The columns in ``categories`` are read as categories regardless of their
     content.
     """
     import pandas as pd

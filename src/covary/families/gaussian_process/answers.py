@@ -70,7 +70,7 @@ def _others(
     truth: np.ndarray | None,
     titles: list[str],
 ) -> Answer:
-    """Predict under another likelihood or local error bars, with intervals and scores from the predictive distribution."""
+    """Predict under a non-Gaussian likelihood or with local error bars, by the predictive distribution."""
     found = fit.state.first.posterior.predict(x, size=size)
     f, y = found.f, found.y
     if latent:

@@ -78,7 +78,7 @@ def _noise(fit: Fit[Processes]) -> Check:
     if not isinstance(post, Posterior):
         return missing(name, title, "A committee of experts has no joint covariance matrix to test the stated noise with.")
     if data.rows < FEWEST:
-        return missing(name, title, f"{counted(data.rows, 'row is', 'rows are')} too few for a test, which needs {FEWEST}.")
+        return missing(name, title, f"{counted(data.rows, 'row is', 'rows are')} too few for this test (at least {FEWEST}).")
     weight = np.ones(data.rows) if data.weight is None else np.asarray(data.weight, np.float64)
     v = np.asarray(post.factor.spread, np.float64) if fixed else np.asarray(data.noise_variance, np.float64) / weight
     score, square, freedom = _score(post, v, whole=fixed)
@@ -92,7 +92,7 @@ def _noise(fit: Fit[Processes]) -> Check:
     if known and not fixed:
         stated = float(np.median(np.asarray(data.noise_variance)))
         more = post.model.noise / stated if stated > 0 else 0.0
-    said = f"The stated noise agrees with the data (score {score:.1f}, {square / freedom:.2f} of the scatter it implies)."
+    said = f"The stated noise agrees with the data (score {score:.1f}, {square / freedom:.2f} of the implied scatter)."
     if bad:
         way = "larger" if score > 0 else "smaller"
         said = (
@@ -100,13 +100,13 @@ def _noise(fit: Fit[Processes]) -> Check:
         )
     elif freed is not None and TRIES * float(chi2.sf(2 * max(freed[0], 0.0), 1)) < LEVEL:
         bad, way = True, "larger" if freed[1] > post.model.noise else "smaller"
-        gain = f"a variance of {freed[1]:.3g} explains them {freed[0]:.0f} nats better"
+        gain = f"a variance of {freed[1]:.3g} raises the log evidence by {freed[0]:.0f} nats"
         said = f"The data suggest {way} noise than was stated: {gain}."
     elif more > 1:
         bad, said = True, f"The data scatter more: additional noise of {more:.1f} times the stated variance was learned."
     units = "Check the units (variance, not standard deviation), or leave noise and fixed out to learn the noise."
     advice = phrase(Remedy("stated noise", units))
-    rule = f"score at most {limit:.1f} either way"
+    rule = f"score between -{limit:.1f} and {limit:.1f}"
     draw = figures.bars(["score"], np.array([score]), limit, "standard deviations")
     return Check(name, title, float(score), limit, rule, WARNING if bad else OK, said, advice if bad else "", draw)
 
@@ -218,7 +218,7 @@ def check_priors(fit: Fit[Processes]) -> Check:
     where = "above" if far[i] > 0 else "below"
     said = f"{names[i]} was learned {abs(far[i]):.1f} prior standard deviations {where} its prior's centre"
     said += ": prior and data disagree." if bad else ", the farthest of all parameters."
-    advice = "Check the units of inputs and observations; if they are right, use a wider or another prior."
+    advice = "Check the units of inputs and observations; if they are correct, use a wider or different prior."
     order = np.argsort(-np.abs(far_array), kind="stable")[:10]
     draw = figures.bars([names[k] for k in order], far_array[order], limit, "prior standard deviations from the centre")
     rule = f"at most {limit:g} prior standard deviations"
@@ -274,7 +274,7 @@ def check_bounds(fit: Fit[Processes]) -> Check:
         said = "The noise is at its lower limit because the data look noise-free; no other parameter is at a bound."
     if hits:
         said = some(hits, 4, "; ") + "."
-    advice = "Widen the bound, or fix the parameter at a value you believe; at an automatic bound, simplify the kernel."
+    advice = "Widen the bound, or fix the parameter at a plausible value; if the bound is automatic, simplify the kernel."
     return Check(name, title, float(len(hits)), 0.0, "none", WARNING if hits else OK, said, advice if hits else "")
 
 
@@ -282,7 +282,7 @@ def check_bounds(fit: Fit[Processes]) -> Check:
 
 
 def _peaks(fit: Fit[Processes]) -> Check:
-    """Check whether starts of the search ended at separate peaks of about the same height."""
+    """Check whether starts of the search ended at separate optima of nearly equal height."""
     name, title, starts, found = "peaks", "One explanation or several", 0, []
     in_pieces = any(part.learned is not None and part.learned.in_pieces for part in fit.state.parts)
     for part in fit.state.parts:

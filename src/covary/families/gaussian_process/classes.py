@@ -46,7 +46,7 @@ def learn_classes(settings: Settings, rows: Rows, origin: Origin) -> Fit[Process
         x, labels, weight = x[kept], labels[kept], weight[kept]
     values, codes = np.unique(labels, return_inverse=True)
     if len(values) < 2:
-        only = repr(values[0].item()) if len(values) else "none with positive weight"
+        only = repr(values[0].item()) if len(values) else "no row has a positive weight"
         raise fail(who, Option("y") + f" has only one class ({only})", "give two classes or more")
     if weight is not None and (weight == 1).all():
         weight = None

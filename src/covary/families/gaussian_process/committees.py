@@ -44,7 +44,7 @@ def experts_out(
 
 
 def _rows_out(settled: Experts) -> dict[str, np.ndarray]:
-    """Return the row numbers of each expert as arrays."""
+    """Return the row indices of each expert as arrays."""
     arrays = {
         "expert_rows": np.concatenate(settled.rows) if settled.rows else np.empty(0, np.int64),
         "expert_sizes": np.array([len(rows) for rows in settled.rows], np.int64),

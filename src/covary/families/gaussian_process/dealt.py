@@ -1,4 +1,4 @@
-"""Experts with rows on disk in model files: the location of the rows, and signatures to detect changes."""
+"""Experts with rows on disk, in model files: the location of the rows, and signatures to detect changes."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def choose(
     markov = data.X.columns == 1 and not data.X.tags and len(model.prior.kernels) == 1 and representable(model.kernel)
     plain = gaussian or (one and model.likelihood.log_concave)
     if markov and plain and n > MARKOV_ROWS and not isinstance(inference, SVGP):
-        return Choice("markov", Markov(), inference, f"{why} on one input and a kernel with a state space form: exact in O(n)")
+        return Choice("markov", Markov(), inference, f"{why}, one input and a kernel with a state space form: exact in O(n)")
     limit = EXACT_ROWS if gaussian else EXACT_OTHERS
     if not isinstance(inference, SVGP) and n <= _rows_for(model, limit) and dense <= MEMORY_SHARE * free:
         return Choice("exact", Dense(), inference, f"{why}: the whole matrix fits in memory and is fast")
@@ -135,14 +135,14 @@ def choose(
         return Choice("committee", Committee(partition="kd_tree"), inference, what)
     if gaussian and isinstance(inference, Exact):
         if data.X.columns <= NEIGHBOUR_COLUMNS:
-            return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{why} on few inputs: each given its nearest neighbours")
+            return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{why}, few inputs: conditioned on nearest neighbours")
         share = noise_share(model, data, clock)
         said = f"{why}, {100 * share:.0f} % of the variance in a sample looks like noise"
         if share <= QUIET:
-            return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{said}: each given its nearest neighbours")
-        return Choice("low_rank", LowRank(INDUCING, rule="vfe"), inference, f"{said}: through {INDUCING} inducing inputs")
+            return Choice("vecchia", Vecchia(NEIGHBOURS), inference, f"{said}: conditioned on nearest neighbours")
+        return Choice("low_rank", LowRank(INDUCING, rule="vfe"), inference, f"{said}: {INDUCING} inducing inputs")
     if given and one and not isinstance(inference, SVGP):
-        return Choice("low_rank", LowRank(INDUCING), inference, f"{why}: {type(inference).__name__} through inducing inputs")
+        return Choice("low_rank", LowRank(INDUCING), inference, f"{why}: {type(inference).__name__} with inducing inputs")
     return Choice(
         "svgp",
         LowRank(INDUCING),

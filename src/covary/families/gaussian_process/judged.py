@@ -204,11 +204,11 @@ def share_left(post: AbstractPosterior, X: Inputs, variance: np.ndarray) -> np.n
 
 # training rows ------------------------------------------------------------------------------------------------------
 METHODS = {
-    "markov": "by an exact recursion along it (markov)",
-    "vecchia": "each row given its nearest neighbours (vecchia)",
+    "markov": "by an exact recursion along the input (markov)",
+    "vecchia": "conditioning each row on its nearest neighbours (vecchia)",
     "low_rank": "through inducing inputs (low_rank)",
     "svgp": "through inducing inputs, in batches (svgp)",
-    "subset": "from some of them (subset)",
+    "subset": "of which a subset was kept (subset)",
 }
 
 

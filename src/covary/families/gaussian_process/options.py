@@ -43,7 +43,7 @@ SETTINGS = (
     ),
     Setting(
         "method",
-        "Method for large tables. auto chooses by rows, inputs, target and memory, and reports its choice and the reason: "
+        "Method for large tables. auto chooses by the number of rows and inputs, the target and the memory (and reports why): "
         "exact; markov (exact, one input); vecchia (nearest neighbours, Gaussian noise); low_rank (inducing inputs); svgp "
         "(inducing inputs in mini-batches, any target); subset; committee (experts on parts of the rows).",
         default="auto",
@@ -52,7 +52,7 @@ SETTINGS = (
     ),
     Setting(
         "objective",
-        "Objective maximised by the hyperparameters: evidence; loo, leave-one-out log density; gcv, generalised "
+        "Objective that the hyperparameters maximise: evidence; loo, leave-one-out log density; gcv, generalised "
         "cross-validation; kfold, ten folds. All except evidence require Gaussian noise and the exact method.",
         default="evidence",
         choices=("evidence", "loo", "gcv", "kfold"),

@@ -132,7 +132,7 @@ def dependence_figures(pictures: Pictures, fit: Fit[Processes], found: Findings,
         points = 25 if found.training.rows > FINE or classes else 60
         band = ", one curve for each class." if classes > 2 else ", with a 95 % band." if banded(fit) else "."
         alts = [f"Partial dependence of {whose or 'the prediction'} on {names[i]}{band}" for i in columns]
-        captions = [f"{found.targets[j] if several else 'Dependence'} on {names[i]}, others as in the data." for i in columns]
+        captions = [f"{found.targets[j] if several else 'Dependence'} on {names[i]}, other inputs averaged." for i in columns]
 
         def draw(
             axes: list[Axes], model: AbstractPosterior | Fit[Processes] = model, whose: str = whose, points: int = points
@@ -190,8 +190,8 @@ def learning_figures(pictures: Pictures, learned: Learned | None) -> list[Figure
         out += attempt(
             lambda: pictures.one(
                 lambda ax: plot_restarts(learned, ax),
-                f"Where {len(learned.restarts)} starts of the search ended.",
-                "The optimum reached from each start, in nats below the best; distant optima are different explanations.",
+                f"End points of {len(learned.restarts)} starts of the search.",
+                "The optimum reached from each start, in nats below the best; distinct optima are different models.",
                 size=(4.2, 1.0 + 0.34 * max(len(learned.restarts), 3)),
             )
         )

@@ -166,7 +166,7 @@ def drawn_classes(fit: Fit[Processes], x: np.ndarray, count: int, rng: np.random
 
 # of numbers and classes -----------------------------------------------------------------------------------------------
 def check_unseen(fit: Fit[Processes], found: Mapped, who: str = "predict") -> None:
-    """Raise an error for categories not seen in fit if the kernel has a fixed number of categories."""
+    """Raise an error for categories not seen during fit if the kernel has a fixed number of categories."""
     if not found.unseen or len(fit.state.parts) > 1:  # not checked for one-vs-rest models
         return
     try:

@@ -52,7 +52,7 @@ def _kernel(pictures: Pictures, fit: Fit[Processes], found: Findings, scales: Sc
     """Return a table and figures of the terms of the kernel."""
     rows = kernel_terms(fit)
     shares = any(row.share is not None for row in rows)
-    head = (Heading("Term"), Heading("In plain words", "words"), *([Heading("Share", "n")] if shares else []))
+    head = (Heading("Term"), Heading("Description", "words"), *([Heading("Share", "n")] if shares else []))
     body = tuple((Cell(row.name), Cell(row.words), *([_share(row)] if shares else [])) for row in rows)
     figures = draw.component_figures(pictures, fit, list(found.names), rows, scales)
     return [Table("Terms of the kernel", head, body), *([Figures(tuple(figures))] if figures else [])]
@@ -68,13 +68,13 @@ def _parameters(pictures: Pictures, fit: Fit[Processes], found: Findings) -> lis
     """Return a table of hyperparameters with error bars, and figures of learning."""
     rows = found.summary.rows
     errors, functions = any(row.error for row in rows), functions_of(fit)
-    known = "×/÷ is the factor of one standard error of a positive number; “flat”: not determined by the data."
+    known = "For positive parameters, ×/÷ gives the standard error as a factor; “flat” means not determined by the data."
     text = known if errors else "Error bars were left out to save time: model.summary() computes them."
     head = [Heading("Parameter"), Heading("Value", "n"), *([Heading("±", "n")] if errors else []), Heading("Prior, state")]
     body = tuple(_parameter(row, functions, errors) for row in rows)
-    out = [Note(f"Learned values, in your units. {text}"), Table("Hyperparameters", tuple(head), body)]
+    out = [Note(f"Learned values in the units of the data. {text}"), Table("Hyperparameters", tuple(head), body)]
     learning = draw.learning_figures(pictures, fit.state.first.learned)
-    return [*out, Title("How learning went"), Figures(tuple(learning))] if learning else out
+    return [*out, Title("Hyperparameter search"), Figures(tuple(learning))] if learning else out
 
 
 def _parameter(row: Row, functions: list[str], errors: bool) -> tuple[Cell, ...]:

@@ -55,7 +55,7 @@ def summary_of(fit: Fit[Processes], *, quick: bool = False) -> Summary:
     if learned is not None:
         facts.append(("learning", _learning(learned)))
     if isinstance(post.scale, LocalScale):
-        facts.append(("error bars", f"vary with the inputs, which gains {post.scale.gain:.2f} nats per left-out row"))
+        facts.append(("error bars", f"vary with the inputs (leave-one-out log density +{post.scale.gain:.2f} nats per row)"))
     facts += _column_facts(fit)
     facts += [("note", text) for text in _notes(process, fit.classes)]
     title = f"Gaussian-process {fit.kind}"
@@ -68,7 +68,7 @@ def known_names(fit: Fit[Processes]) -> list[str] | None:
 
 
 def _learning(learned: Learned) -> str:
-    """Describe in one line how learning went."""
+    """Describe the hyperparameter search in one line."""
     rows = " → ".join([*(f"{n:,}" for n in learned.levels[:-1]), counted(learned.levels[-1], "row")])
     tried = f", {len(learned.restarts)} starts" if len(learned.restarts) > 1 else ""
     return f"{learned.status}, {counted(learned.steps, 'evaluation')} on {rows}{tried}, {learned.seconds:.2f} s"

@@ -209,8 +209,8 @@ def learn(
     origin = Origin(who, settings.arguments)
     fit = learn_classes(settings, rows, origin) if classes else learn_regression(settings, rows, origin)
     if not np.isfinite(fit.state.log_evidence):
-        what = "learning ended without a finite evidence"
-        raise NoAnswer("fit", what, "look for columns of extreme size, and rescale them")
+        what = "learning did not reach a finite evidence"
+        raise NoAnswer("fit", what, "rescale columns with extreme values")
     return fit
 
 

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 Weighed: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]  # b, d, pivots and factors of a batch
 
-KEEP = 2**28  # most bytes of local factors that a search keeps from a value to its gradient
+KEEP = 2**28  # maximum bytes of local factors that a search keeps from a value to its gradient
 CUT = 1e-10  # relative eigenvalue below which directions of new points' covariances are dropped
 
 
@@ -327,7 +327,7 @@ class VecchiaBound(AbstractBound[VecchiaFactor]):
         return root @ root.T
 
     def matvec(self, v: np.ndarray) -> np.ndarray:
-        what = "products with K are not available, only with its inverse"
+        what = "only products with the inverse of K are available, not with K"
         raise fail("gram.Vecchia", what, "use " + Option("gram", "LowRank(...)") + " or " + DENSE)
 
 

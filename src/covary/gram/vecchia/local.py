@@ -89,7 +89,7 @@ def _backward(L: jax.Array, B: jax.Array) -> jax.Array:
 
 @jax.jit
 def solve(L: jax.Array, cross: jax.Array, own: jax.Array, there: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Return the weights b, variances d, and the least squared pivot of every local factor (infinite without neighbours)."""
+    """Return the weights b, variances d, and the smallest squared pivot of every local factor (infinite without neighbours)."""
     half = _forward(L, cross)
     pivots = jnp.min(jnp.where(there[:, :-1], jnp.diagonal(L, axis1=1, axis2=2), jnp.inf), axis=1) ** 2
     return _backward(L, half), own - (half**2).sum(1), pivots

@@ -213,8 +213,9 @@ def _on_threads(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
 def nearest(a: np.ndarray, b: np.ndarray, count: int, before: np.ndarray | None = None) -> np.ndarray:
     """Return the ``count`` nearest rows of b for every row of a, nearest first, with index below ``before``; −1 for none.
 
-    Computed in chunks of b: rows that are not nearer than the best ``count`` so far are skipped, soon nearly all. With
-    many columns distances are screened by a product in single precision, |a|² + |b|² − 2a·b, then computed from differences.
+    Computed in chunks of b: rows that are not nearer than the best ``count`` so far are skipped, which soon applies to
+    nearly all. With many columns distances are screened by a product in single precision, |a|² + |b|² − 2a·b, then computed
+    from differences.
     """
     keep = min(count, len(b))
     best, where = np.full((len(a), keep), np.inf), np.full((len(a), keep), -1)

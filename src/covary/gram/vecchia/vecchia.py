@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from covary.means.basis import Basis
     from covary.model import Model
 
-TERMS, COARSE_TERMS = 4000, 8000  # the fewest and the most terms of the evidence on the coarse level
+TERMS, COARSE_TERMS = 4000, 8000  # minimum and maximum number of terms of the evidence on the coarse level
 MOST_TERMS = 60_000  # beyond this, more terms do not improve the estimates of a few hyperparameters
 
 

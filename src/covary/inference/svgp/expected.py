@@ -75,7 +75,7 @@ class Rows:
 
 
 class Expected(NamedTuple):
-    """Weighted E log p (n,), and its slopes over the means and variances of the latent values (n, L)."""
+    """Weighted E log p (n,), and its slopes with respect to the means and variances of the latent values (n, L)."""
 
     value: np.ndarray
     first: np.ndarray
@@ -105,7 +105,7 @@ def expected(likelihood: AbstractLikelihood, rows: Rows, mean: np.ndarray, varia
 def expected_pull(
     likelihood: AbstractLikelihood, rows: Rows, mean: np.ndarray, variance: np.ndarray, scale: float = 1.0
 ) -> AbstractLikelihood:
-    """Compute the gradient of ``scale`` Σ E log p over the parameters of the likelihood, as a likelihood."""
+    """Compute the gradient of ``scale`` Σ E log p with respect to the parameters of the likelihood."""
     if not jax.tree_util.tree_leaves(likelihood):
         return likelihood
     w = scale * (np.ones(len(mean)) if rows.weight is None else rows.weight)

@@ -45,7 +45,7 @@ class HasPriors(Protocol):
     """Priors over the parameters of a packing."""
 
     def log_prob_and_grad(self, packing: Packing[Model], model: Model, /) -> tuple[float, np.ndarray]:
-        """Compute the log density and its gradient over the unconstrained vector."""
+        """Compute the log density and its gradient with respect to the unconstrained vector."""
         ...
 
 

@@ -2,8 +2,8 @@ r"""Stochastic variational inference: a bound on the evidence that is a sum over
 
 .. math:: \log p(y) \ge \sum_i w_i\, E_q \log p(y_i\mid f_i) - KL(q(v)\,\|\,N(0, I))
 
-with q(v) over whitened inducing values (:mod:`covary.inference.svgp.whitened`). With g and h the slopes of the sum over
-the mean and variance of f at a row, and a = L⁻¹k(Z, x), the natural gradient of q points towards
+with q(v) over whitened inducing values (:mod:`covary.inference.svgp.whitened`). With g and h the slopes of the sum
+with respect to the mean and variance of f at a row, and a = L⁻¹k(Z, x), the natural gradient of q points towards
 
 .. math:: S^{-1} = I - 2\sum_i h_i a_i a_i^\top,\qquad S^{-1}m = \sum_i (g_i - 2 h_i \mu_i)\, a_i
 

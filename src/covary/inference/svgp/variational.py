@@ -1,7 +1,7 @@
-r"""The variational bound of a model on rows of data: its value, its natural gradient over q, and its gradient over the rest.
+r"""The variational bound of a model on rows of data: its value, its natural gradient for q, and the other gradients.
 
-With g and h the slopes of the expected log likelihood over the mean and variance of f at a row, and a = L⁻¹k(Z, x), the natural
-gradient of q points towards
+With g and h the slopes of the expected log likelihood with respect to the mean and variance of f at a row, and
+a = L⁻¹k(Z, x), the natural gradient of q points towards
 
 .. math:: S^{-1} = I - 2\sum_i h_i a_i a_i^\top,\qquad S^{-1}m = \sum_i (g_i - 2 h_i \mu_i)\, a_i
 
@@ -191,7 +191,7 @@ class Run:
         return plain
 
     def gradient(self, seen: Seen, *, inputs: bool = True, sites: bool = False) -> tuple[Model, np.ndarray]:
-        """Compute the gradient of the bound over hyperparameters, as a model, and over Z if ``inputs``; q or sites are held."""
+        """Compute the gradient of the bound for hyperparameters, as a model, and for Z if ``inputs``; q or sites stay fixed."""
         q, n = seen.q, self.X.rows
         assert seen.target is not None
         pull = Pull(self.bound, q, seen.target, inputs, sites)

@@ -319,7 +319,7 @@ class WhitenedBound(AbstractBound[WhitenedFactor]):
 
 
 class Pull:
-    r"""The gradient over kernels and inducing inputs at fixed q, accumulated over batches of rows.
+    r"""The gradient with respect to kernels and inducing inputs at fixed q, accumulated over batches of rows.
 
     With cotangents g of the means and h of the variances, :math:`\bar A = m g^\top + 2(S - I)A\,\mathrm{diag}(h)`. K(Z, X) has
     the cotangent L⁻ᵀĀ and L has −tril(L⁻ᵀĀAᵀ), from which the pullback of a Cholesky factor (Murray 2016) gives −½L⁻ᵀC L⁻¹
@@ -369,7 +369,7 @@ class Pull:
             self.parts[k] = [tiles.total([*self.parts[k], from_cross, from_diag])]
 
     def finish(self) -> tuple[AbstractKernel | Kernels, np.ndarray]:
-        """Return the gradient over the kernel (a tuple if there are several) and over Z."""
+        """Return the gradient with respect to the kernel (a tuple if there are several) and to Z."""
         bound, found = self.bound, []
         for k, kernel in enumerate(bound.kernels):
             part, trace = self._with_sites(k) if self.sites else self._with_q(k)
@@ -384,7 +384,7 @@ class Pull:
         return self.target.shift[:, which] + m - times(P, m), E, product(P, E)
 
     def _with_q(self, k: int) -> tuple[AbstractKernel, float]:
-        """Return the gradient over the kernel through K(Z, Z), and the trace of the cotangent of K(Z, Z)."""
+        """Return the gradient with respect to the kernel through K(Z, Z), and the trace of the cotangent of K(Z, Z)."""
         bound, outer = self.bound, np.zeros_like(self.bound.inverses[k])
         for i in self.sharing(k):
             slope, E, turned = self._sums(i)
