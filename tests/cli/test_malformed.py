@@ -51,7 +51,8 @@ def follow(call: Callable[..., Any], folder: Path, case: Case) -> str:
     options: list[str] = []
     for _ in range(8):
         result = call("fit", table, "--target", "y", "--max-time", 1, "--out", "model.covary", *options)
-        sentence = checked(result, {0, 3, 5})
+        sentence = checked(result, {0, 2, 3, 5})
+        assert (result.exit_code == 2) == ("--target: " in sentence and "has no column 'y'" in sentence)
         files = {p.name for p in folder.iterdir()}
         assert files == {table.name} | ({"model.covary"} if result.exit_code == 0 else set())
         if result.exit_code == 0:

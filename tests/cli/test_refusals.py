@@ -43,6 +43,7 @@ REFUSED: list[tuple[tuple[str, ...], str, int]] = [
         2,
     ),
     ((*FIT, "--checkpoint", "t.csv"), "--checkpoint is 't.csv', which is also an input; write to another file.", 2),
+    ((*FIT, "--checkpoint", "new.csv", "--method", "svgp"), "--checkpoint is 'new.csv', which is not a checkpoint; give", 2),
     ((*FIT, "--checkpoint", "new.csv", "--experts", "2"), "--checkpoint: 'new.csv' is a file; give the name of a folder.", 2),
     # files to write
     ((*FIT, "--report", "r.pdf"), "--report is 'r.pdf'; give a name that ends in .html.", 2),

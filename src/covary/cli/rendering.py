@@ -105,7 +105,7 @@ def names() -> Names:
             if setting.choices:
                 choices[name] = choices.get(name, ()) + setting.choices
         values, remedies, sources = {**values, **found.values}, {**remedies, **found.remedies}, {**sources, **found.sources}
-    python = ("functions", "return_cov", "return_std", "tolerance", *(name for found in each for name in found.python))
+    python = ("functions", "name", "return_cov", "return_std", "tolerance", *(name for found in each for name in found.python))
     return Names(options, choices, values, python, remedies, sources, ON_DATA + tuple(w for f in each for w in f.data))
 
 
