@@ -47,7 +47,7 @@ def enable_cache(directory: str | None = None) -> str:
     from covary._write import make_folder
 
     directory = directory or os.path.join(os.path.expanduser("~"), ".cache", "covary")
-    make_folder(directory, "enable_cache")
+    make_folder(directory, "enable_cache", argument="directory")
     jax.config.update("jax_compilation_cache_dir", directory)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import pickle
 from typing import Any
 
@@ -13,10 +14,26 @@ import pytest
 
 import covary.families.gaussian_process.start as first_models
 import covary.kernels
-from covary import GP, Data, GPClassifier, GPRegressor, Model, load, plots
+from covary import (
+    GP,
+    Data,
+    GPClassifier,
+    GPRegressor,
+    Model,
+    condition,
+    enable_cache,
+    learn,
+    load,
+    log_evidence,
+    log_evidence_and_grad,
+    plots,
+    sample_prior,
+    save,
+)
 from covary._checks import CovaryError
-from covary.gram import LowRank
-from covary.inference import Laplace
+from covary.distributions import LogNormal
+from covary.gram import Dense, LowRank
+from covary.inference import EP, Laplace
 from covary.kernels import (
     RBF,
     AbstractKernel,
@@ -37,7 +54,10 @@ from covary.kernels import (
 from covary.likelihoods import Gaussian, StudentT
 from covary.means import Constant as ConstantMean
 from covary.means import Linear as LinearMean
-from covary.parameters import Packing, parameters, positive, set_values
+from covary.means import LinearBasis
+from covary.metrics import cross_validate, learning_curve
+from covary.parameters import Packing, freeze, parameters, positive, set_values
+from covary.selection import LeaveOneOut
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 5, (25, 2))
@@ -484,3 +504,94 @@ def test_small_courtesies() -> None:
 )
 def test_numbers_in_kernel_text_may_be_computed(text: str, same: str) -> None:
     assert parse(text) == parse(same)
+
+
+# the core functions ----------------------------------------------------------------------------------------------------
+PLAIN = Model(GP(Matern52()))
+ROWS = Data(X, Y)
+
+
+@pytest.mark.parametrize("function", [learn, condition, log_evidence, log_evidence_and_grad])
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"gram": "low_rank"}, "gram is 'low_rank'; write gram=LowRank(...)."),
+        ({"gram": "exact"}, "gram is 'exact'; give an object such as gram=Dense()."),
+        ({"gram": None}, "gram is None; give an object such as gram=Dense()."),
+        ({"gram": Dense}, "gram is the class Dense; write Dense()."),
+        ({"inference": "ep"}, "inference is 'ep'; write inference=EP(...)."),
+        ({"inference": EP}, "inference is the class EP; write EP()."),
+        ({"grams": Dense()}, "unknown argument 'grams'; did you mean 'gram'?"),
+        ({"model": Model(GP(3))}, "GP: kernel is 3; give an object such as kernel=Matern52()."),
+        ({"model": Model(GP(Matern52(), mean="linear"))}, "GP: mean is 'linear'; write mean=Linear(...)."),
+        ({"model": Model(GP(Matern52(), mean=jnp.sum))}, "give an object such as mean=Function(f)."),
+        ({"model": Model(GP(Matern52(), basis="linear"))}, "GP: basis is 'linear'; write basis=LinearBasis(...)."),
+        ({"model": Model(GP(Matern52(), basis=LinearBasis))}, "GP: basis is a function; write basis=LinearBasis(...)."),
+        (
+            {"model": Model(PLAIN.prior, likelihood="gaussian")},
+            "Model: likelihood is 'gaussian'; write likelihood=Gaussian(...).",
+        ),
+        ({"model": Model(3)}, "Model: prior is 3; give an object such as prior=GP(kernel)."),
+        ({"model": "Matern52()"}, "got str for the model; give a Model(GP(kernel), likelihood=...)."),
+        ({"data": (X, Y)}, "got tuple for the data; give Data(X, y)."),
+    ],
+)
+def test_core_functions_check_the_kinds_of_their_arguments(function: Any, arguments: Any, said: str) -> None:
+    text = sentence(lambda: function(**{"model": PLAIN, "data": ROWS, **arguments}))
+    assert text.endswith(said)
+    assert text.startswith((f"{function.__name__}: ", "GP: ", "Model: "))
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "said"),
+    [
+        (lambda: learn(PLAIN, ROWS, objective="loo"), "objective", "learn: objective is 'loo'; give one such as LeaveOneOut()"),
+        (lambda: learn(PLAIN, ROWS, objective=LeaveOneOut), "objective", "is the class LeaveOneOut; write LeaveOneOut()."),
+        (lambda: learn(PLAIN, ROWS, max_time="a"), "max_time", "max_time is 'a'; give a number of seconds, or None."),
+        (lambda: learn(PLAIN, ROWS, starts=PLAIN.kernel), "starts", "give a list of models."),
+        (lambda: learn(PLAIN, ROWS, rivals=[3]), "rivals", "rivals is [3]; give a list of models."),
+        (lambda: learn(PLAIN), "data", "learn: 'data' is missing; write learn(model, data)."),
+        (lambda: learn(PLAIN, ROWS, priors={"nothing": LogNormal()}), "priors", "no parameter is called 'nothing'"),
+        (lambda: learn(PLAIN, ROWS, priors={"kernel.*": [LogNormal()] * 3}), "priors", "give one, or one each."),
+        (lambda: learn(PLAIN, ROWS, tie=[["nothing"]]), "tie", "no parameter is called 'nothing'"),
+        (lambda: regressor("Matern52()", fixed="nothing").fit(X, Y), "fixed", "no parameter is called 'nothing'"),
+        (lambda: regressor("Matern52()", bounds={"nothing": (1, 2)}).fit(X, Y), "bounds", "no parameter is called 'nothing'"),
+        (lambda: regressor("Matern52()", bounds={"*.lengthscale": (2, 1)}).fit(X, Y), "bounds", "give lower < upper."),
+        (lambda: freeze(PLAIN, "nothing"), "patterns", "parameters.freeze: no parameter is called 'nothing'"),
+        (lambda: Packing(PLAIN).unpack([1.0]), "theta", "theta has shape (1,) but the model has 2 free parameters; give one"),
+        (
+            lambda: condition(Model(GP(Matern52([1.0] * 3))), ROWS),
+            "lengthscale",
+            "lengthscale has 3 entries but X has 2 columns",
+        ),
+        (lambda: condition(PLAIN, ROWS, gram=LowRank(X[:5, :1])), "inducing", "the inducing inputs have 1 column and X has 2"),
+        (lambda: LowRank("many"), "inducing", "gram.LowRank: inducing is 'many'; give a number or an array of numbers."),
+        (lambda: sample_prior(Matern52(), X, key=0), "prior", "give an object such as prior=GP(kernel)."),
+        (lambda: sample_prior(PLAIN.prior, X, keys=0), "keys", "unknown argument 'keys'; did you mean 'key'?"),
+        (lambda: cross_validate("m", X, Y), "estimator", "estimator is 'm'; give an estimator such as GPRegressor()."),
+        (lambda: learning_curve(GPRegressor, X, Y), "estimator", "estimator is the class GPRegressor; write GPRegressor()."),
+        (lambda: load("no.covary", functions=3), "functions", "is not a dict of functions by name; give functions={"),
+        (lambda: load("no.covary", function={}), "function", "load: unknown argument 'function'; did you mean 'functions'?"),
+        (lambda: load("no.covary"), "path", "load: 'no.covary' does not exist; check the name."),
+        (lambda: load(3), "path", "load: the path is of type int; give the name of a file."),
+        (
+            lambda: save(regressor("Matern52()", fixed="*").fit(X, Y), "no/such/folder.covary"),
+            "path",
+            "save: the folder 'no/such' does not exist; create it",
+        ),
+        (lambda: enable_cache("/proc/foo"), "directory", "enable_cache: the folder '/proc/foo' cannot be created"),
+    ],
+)
+def test_errors_name_the_argument(call: Any, argument: str, said: str) -> None:
+    with pytest.raises(CovaryError) as caught:
+        call()
+    assert said in str(caught.value)
+    assert caught.value.argument == argument
+    assert caught.value.do
+
+
+def test_functions_keep_their_signatures() -> None:
+    assert list(inspect.signature(learn).parameters)[:4] == ["model", "data", "objective", "inference"]
+    assert inspect.signature(load).parameters["functions"].kind is inspect.Parameter.KEYWORD_ONLY
+    assert learn.__doc__ is not None
+    assert learn.__module__ == "covary.selection.learn"

@@ -110,12 +110,14 @@ def rows_of(who: str, function: Callable[..., ArrayLike], x: Array) -> np.ndarra
 
     In compiled code, a function that needs NumPy is called back; the result cannot be differentiated over x then.
     """
-    try:
-        found = jnp.asarray(function(x), x.dtype) if is_traced(x) else np.asarray(function(np.asarray(x)), x.dtype)
-    except Exception:
-        if not is_traced(x):
-            raise
-        found = _called_back(who, function, x)  # a function that fails for another reason fails there as well
+    if is_traced(x):
+        try:
+            found = jnp.asarray(function(x), x.dtype)
+        except Exception:  # it needs NumPy arrays; a function that fails for another reason fails again
+            found = _called_back(who, function, x)
+    else:
+        with precision(x.dtype):  # for functions in jax.numpy
+            found = np.asarray(function(np.asarray(x)), x.dtype)
     if found.ndim != 2 or len(found) != len(x):
         what = f"the function returned shape {found.shape} for {counted(len(x), 'row')}"
         raise fail(who, what, "return one row for every row of x")
@@ -123,11 +125,23 @@ def rows_of(who: str, function: Callable[..., ArrayLike], x: Array) -> np.ndarra
 
 
 def _called_back(who: str, function: Callable[..., ArrayLike], x: Array) -> jax.Array:
-    like = jax.ShapeDtypeStruct(rows_of(who, function, np.zeros(x.shape, x.dtype)).shape, x.dtype)
+    """Call a NumPy function from compiled code.
+
+    Numbers are passed as their bits, because the thread of the callback may be in 32-bit mode, where JAX would round them.
+    """
+    dtype, shape = np.dtype(x.dtype), x.shape
+    width = rows_of(who, function, np.zeros(shape, dtype)).shape[1]
+    like = jax.ShapeDtypeStruct((shape[0], width, dtype.itemsize // 4), np.uint32)
+
+    def host(bits: Array) -> np.ndarray:
+        found = rows_of(who, function, np.array(bits).view(dtype).reshape(shape))
+        return np.ascontiguousarray(found).view(np.uint32).reshape(like.shape)
 
     @jax.custom_jvp
     def call(x: Array) -> jax.Array:
-        return jax.pure_callback(lambda x: rows_of(who, function, np.asarray(x)), like, x, vmap_method="sequential")
+        bits = jax.lax.bitcast_convert_type(x, np.uint32)
+        found = jax.pure_callback(host, like, bits, vmap_method="sequential")
+        return jax.lax.bitcast_convert_type(found if dtype.itemsize == 8 else found[..., 0], dtype)
 
     @call.defjvp
     def refuse(primals: tuple[Array], tangents: tuple[Array]) -> tuple[jax.Array, jax.Array]:

@@ -124,57 +124,49 @@ def learn(
     'converged'
     """
     check_kinds("learn", model, data, inference, gram)
-    _check_search(objective, starts, rivals, max_time)
-    check_count("learn", "n_restarts", n_restarts)
-    if isinstance(gram, AbstractPlan):
-        given = {"objective": objective is not None, "tie": len(tie) > 0, "reserve": reserve != 0, "coarse": not coarse}
-        gram.refuse("learn", given)
-        left = max(max_time.left(), 0.0) if isinstance(max_time, Clock) else max_time
-        check_both("learn", as_model(model), data)
-        return gram.learn(
-            as_model(model),
-            data,
-            inference=inference,
-            priors=priors,
-            n_restarts=n_restarts,
-            starts=starts,
-            rivals=rivals,
-            max_time=None if left == math.inf else left,
-            checkpoint=checkpoint,
-            key=key,
-        )
-    clock = Clock.of(max_time)
-    settings = Settings(
-        model=as_model(model),
-        data=data,
-        clock=clock,
-        objective=objective,
-        inference=inference,
-        gram=gram,
-        priors=priors,
-        tie=tie,
-        n_restarts=n_restarts,
-        starts=tuple(starts),
-        rivals=tuple(rivals),
-        reserve=reserve,
-        coarse=coarse,
-        checkpoint=checkpoint,
-        key=key,
-    )
-    with interruptible(clock):
+    _check_search(objective, n_restarts, starts, rivals, max_time)
+    plain = Dense() if isinstance(gram, AbstractPlan) else gram
+    course = (priors, tie, n_restarts, tuple(starts), tuple(rivals), reserve, coarse, checkpoint, key)
+    given = Settings(as_model(model), data, Clock.of(max_time), objective, inference, plain, *course)
+    return _by_plan(gram, given) if isinstance(gram, AbstractPlan) else _by_search(given)
+
+
+def _by_search(settings: Settings) -> Learned:
+    with interruptible(settings.clock):
         try:
             return run_search(settings)
         finally:
-            clock.kept = 0.0
+            settings.clock.kept = 0.0
+
+
+def _by_plan(plan: AbstractPlan, given: Settings) -> HasModel:
+    refused = {"objective": given.objective is not None, "tie": len(given.tie) > 0}
+    plan.refuse("learn", {**refused, "reserve": given.reserve != 0, "coarse": not given.coarse})
+    check_both("learn", given.model, given.data)
+    left = max(given.clock.left(), 0.0)
+    return plan.learn(
+        given.model,
+        given.data,
+        inference=given.inference,
+        priors=given.priors,
+        n_restarts=given.n_restarts,
+        starts=given.starts,
+        rivals=given.rivals,
+        max_time=None if left == math.inf else left,
+        checkpoint=given.checkpoint,
+        key=given.key,
+    )
 
 
 def _check_search(
     objective: Custom | None,
+    n_restarts: int,
     starts: Sequence[Model | HasModel],
     rivals: Sequence[Model | HasModel],
     max_time: float | Clock | None,
 ) -> None:
     """Raise an error for arguments of ``learn`` alone that are of another kind."""
+    check_count("learn", "n_restarts", n_restarts)
     check_object("learn", "objective", objective)
     if objective is not None and not (callable(objective) or isinstance(objective, WithGradient)):
         do = "give one such as LeaveOneOut(), or a function (model, data) -> number"

@@ -46,9 +46,9 @@ def log_evidence(
     """Compute the log marginal likelihood log p(y | X) (R&W, eq. 2.30), exactly or as approximated by the inference.
 
     Under ``jax.grad``, ``jax.jit`` and ``jax.vmap`` over models or data, the result is a JAX scalar; this requires exact
-    inference with the dense gram and Gaussian noise. Values are not checked then, and no jitter is added to a matrix without
-    a Cholesky factor: the result is −∞ with zero gradient. Trace it inside ``with jax.enable_x64(True):``, unless the data
-    are float32.
+    inference with the dense gram and Gaussian noise. Values are not checked then, and no jitter is added: if a matrix has no
+    Cholesky factor or numbers overflow, the result is −∞ with zero gradient. Trace it inside ``with jax.enable_x64(True):``,
+    unless the data are float32.
 
     Examples
     --------
