@@ -28,6 +28,7 @@ CALLBACKS = {  # calls of functions, or of objects with a known protocol, passed
     ("files", "families"): "encode and decode of a family",
     ("diagnosis", "families"): "the checks of a family",
     ("report", "families"): "the sections of a family",
+    ("report", "cli"): "the function that shows arguments as options",
     ("fits", "families"): "the methods of a family",
     ("plots", "families"): "the processes, training rows and predictions of a family",
 }
@@ -91,19 +92,30 @@ def test_call_order_of_a_fit_in_python() -> None:
     assert len(named) <= PYTHON, f"{len(named)} files: {named}"
 
 
-def test_call_order_of_a_fit_by_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def fit_by_the_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *options: str
+) -> tuple[set[str], Counter[tuple[str, str]]]:
     from covary.cli.app import app
 
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     rows = "\n".join(f"{a},{b},{y}" for (a, b), y in zip(X, Y, strict=True))
     Path("table.csv").write_text(f"a,b,y\n{rows}\n")
 
     def fit() -> None:
-        done = CliRunner().invoke(app, ["fit", "table.csv", "--target", "y", "--restarts", "0"])
+        done = CliRunner().invoke(app, ["fit", "table.csv", "--target", "y", "--restarts", "0", *options])
         assert done.exit_code == 0, done.output
 
     fit()
-    files, calls = passed(fit)
+    return passed(fit)
+
+
+@pytest.mark.slow
+def test_call_order_of_a_fit_with_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check(fit_by_the_command(tmp_path, monkeypatch, "--report", "report.html")[1])
+
+
+def test_call_order_of_a_fit_by_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, calls = fit_by_the_command(tmp_path, monkeypatch)
     check(calls)
     named = counted(files)
     assert len(named) <= COMMAND, f"{len(named)} files: {named}"

@@ -120,15 +120,11 @@ class Committee(AbstractPlan):
         if experts is not None and (isinstance(experts, bool) or not isinstance(experts, int | np.integer) or experts < 1):
             raise fail("Committee", Option("experts") + f" is {experts!r}", "give a positive integer")
         if experts is not None and experts > rows:
-            raise fail(
-                "Committee",
-                f"{counted(experts, 'expert')} for {counted(rows, 'row')}",
-                "use at most one expert per distinct row",
-            )
+            what = f"{counted(experts, 'expert')} for {counted(rows, 'row')}"
+            raise fail("Committee", what, "use at most one expert per distinct row")
         if self.learning not in LEARNING:
-            raise fail(
-                "Committee", Option("learning") + f" is {self.learning!r}", f"choose one of {', '.join(map(repr, LEARNING))}"
-            )
+            what = Option("learning") + f" is {self.learning!r}"
+            raise fail("Committee", what, f"choose one of {', '.join(map(repr, LEARNING))}")
         if not isinstance(kind, str) or (kind not in PARTITIONS and not kind.startswith("column:")):
             known = ", ".join(map(repr, PARTITIONS))
             raise fail("Committee", Option("partition") + f" is {kind!r}", f"choose one of {known}, or 'column:NAME'")

@@ -118,11 +118,8 @@ def conditioning(subject: AbstractPosterior | np.ndarray, y: ArrayLike | None = 
         n, start = len(C), Lapack.cholesky(np.array(C, order="F"))
         target = np.ones(n, C.dtype) if y is None else np.asarray(y, C.dtype)
         if target.shape[:1] != (n,):
-            raise fail(
-                "posterior.conditioning",
-                Option("y") + f" has shape {target.shape} but the matrix has {counted(n, 'row')}",
-                "give one entry per row",
-            )
+            what = Option("y") + f" has shape {target.shape} but the matrix has {counted(n, 'row')}"
+            raise fail("posterior.conditioning", what, "give one entry per row")
         return _measured(C, start, target, 0.0, np.zeros(n))
     with precision(subject.data.dtype), blas_threads(subject.data.rows):
         return _measured(*_system(subject))
@@ -159,11 +156,8 @@ def _system(posterior: AbstractPosterior) -> tuple[np.ndarray, np.ndarray, np.nd
     """Return the matrix of a posterior, its factor, right-hand side, jitter and noise."""
     found = _dense(posterior)
     if found is None:
-        raise fail(
-            "posterior.conditioning",
-            "the posterior with " + Option("gram", posterior.kind) + " has no single dense matrix here",
-            "use " + Option("gram", "Dense()"),
-        )
+        what = "the posterior with " + Option("gram", posterior.kind) + " has no single dense matrix here"
+        raise fail("posterior.conditioning", what, "use " + Option("gram", "Dense()"))
     posterior, bound, factor = found
     n = posterior.data.rows
     check_memory("posterior.conditioning", 4 * n * n * posterior.data.dtype.itemsize, "use fewer rows")
@@ -290,11 +284,8 @@ def predict_by(posterior: AbstractPosterior, X: Rows, *, method: str = "cholesky
         raise fail(who, Option("method") + f" is {method!r}", f"choose one of {', '.join(map(repr, METHODS))}")
     found = _dense(posterior)
     if found is None or not isinstance(found.factor, NoiseFactor):
-        raise fail(
-            who,
-            "the posterior does not come from exact inference with a dense matrix",
-            "use " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"),
-        )
+        what = "the posterior does not come from exact inference with a dense matrix"
+        raise fail(who, what, "use " + Option("inference", "Exact()") + " and " + Option("gram", "Dense()"))
     posterior, bound, factor = found.posterior, found.bound, found.factor
     data = posterior.data
     inputs = as_inputs(X, who)

@@ -133,11 +133,8 @@ class Paths:
         inputs = as_inputs(X, "Paths")
         inputs = inputs.with_x(inputs.x.astype(self.dtype))
         if inputs.columns != self.columns:
-            raise fail(
-                "Paths",
-                Option("X") + f" has {counted(inputs.columns, 'column')} but the functions have {self.columns}",
-                "give the same columns",
-            )
+            what = Option("X") + f" has {counted(inputs.columns, 'column')} but the functions have {self.columns}"
+            raise fail("Paths", what, "give the same columns")
         self.model.prior.check(inputs)
         each = self.n * int(np.prod(self.outputs, dtype=int))
         check_memory("Paths", 8 * inputs.rows * each, "use fewer rows at a time")

@@ -90,7 +90,7 @@ def learn(
     objective
         Other objective to maximise: a JAX function (model, data) -> number, or an object with ``value_and_grad(model, data)``.
     inference, gram
-        As in :func:`condition`. A plan returns its own record of learning, that of ``Committee`` a :class:`Learned`.
+        As in :func:`condition`. A plan returns its own record of learning, that of ``Committee`` a ``Learned``.
     priors
         Prior distributions by parameter path: ``{"kernel.*.lengthscale": LogNormal(0.0, scale=1.0)}``.
     tie
