@@ -28,10 +28,11 @@ PACKAGES = [
         "_checks",
         "_arguments",
         "_module",
+        "_write",
         "_precision",
         "_threads",
     ),
-    *("_memory", "_write", "_read", "_scratch"),
+    *("_memory", "_read", "_scratch"),
     *("parameters", "distributions", "metrics", "executors", "optimise"),
     # the core, in the order of the data flow
     *("data", "tables", "kernels", "means", "sites", "likelihoods", "model", "gram", "prediction", "posterior", "inference"),

@@ -24,7 +24,7 @@ from covary._read import checksum, read_bytes
 from covary._version import __version__, versions
 from covary._words import meant
 from covary.cli.errors import BadUsage, usage
-from covary.cli.options import DEFAULT, FitSettings
+from covary.cli.options import DEFAULT, FitSettings, MissingChoice
 from covary.cli.output import check_place, write_bytes
 
 ASIDE = ("config", "save_config", "as_json", "quiet", "debug")  # not settings of the fit
@@ -116,16 +116,16 @@ def _wants(name: str, value: Json, family: str) -> str | None:
 
 def _allowed(name: str, value: Json, family: str) -> str | None:
     """Return the values that a setting may have, or None if it has one of them; the range of a number is checked later."""
-    from covary.cli.rendering import names
-
-    choices = names().choices.get(name)
-    if choices is not None:
-        return None if value in choices else f"one of {', '.join(choices)}"
-    kind = {**NUMBERS, **{setting.name: setting.kind for setting in options_of(family).settings}}.get(name)
+    own = {setting.name: setting for setting in options_of(family).settings}
+    choices = own[name].choices if name in own else tuple(MissingChoice) if name == "missing" else ()
+    values = value if isinstance(value, list) else [value]
+    if choices:
+        return None if all(each in choices for each in values) else f"one of {', '.join(choices)}"
+    kind = own[name].kind if name in own else NUMBERS.get(name)
     if kind not in (int, float):
         return None
     with suppress(ValueError, OverflowError):
-        if float(value) == kind(value):  # type: ignore[arg-type]  # a number, or text
+        if all(float(each) == kind(each) for each in values):  # type: ignore[arg-type]  # numbers, or text
             return None
     return "a whole number" if kind is int else "a number"
 

@@ -12,7 +12,7 @@ from scipy.stats import binom, kstwo
 from covary._checks import as_numbers, fail
 from covary._errors import Option
 from covary.metrics.curves import reliability_curve
-from covary.plots.held_out import left_out_classes, left_out_for, with_error_bars
+from covary.plots.held_out import left_out_classes, with_error_bars
 from covary.plots.source import Drawable, Label, Source
 from covary.plots.style import BLUE, GREY, MARKS, Given, bare, ink, legend, look, names_shown, one, several, title
 
@@ -51,7 +51,7 @@ def plot_calibration(model: Drawable | None = None, ax: Given = None, *, pit: Ar
         plot_reliability(truth, p, axes[0], classes=labels)
         own_probabilities(axes[1], p[np.arange(len(p)), codes], len(labels))
         return axes
-    values = _checked(who, with_error_bars(who, left_out_for(who, model)).pit if model is not None else pit)  # type: ignore[arg-type]
+    values = _checked(who, with_error_bars(who, model).pit if model is not None else pit)  # type: ignore[arg-type]
     axes = several(who, ax, 2, panel=(4.2, 3.3))
     plot_pit(values, axes[0])
     plot_coverage(values, axes[1])

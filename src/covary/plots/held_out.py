@@ -69,8 +69,9 @@ def left_out_for(who: str, model: Drawable) -> HeldOut:
     return _of_posterior(source.first) if source.posteriors else _of_fit(_judged(source))
 
 
-def with_error_bars(who: str, found: HeldOut) -> HeldOut:
-    """Return predictions, or raise an error if they have no error bars."""
+def with_error_bars(who: str, model: Drawable) -> HeldOut:
+    """Return leave-one-out predictions, or raise an error if they have no error bars."""
+    found = left_out_for(who, model)
     if np.isnan(found.std).all():
         raise fail(who, "the predictions have no error bars", "use plot_predicted")
     return found

@@ -165,7 +165,7 @@ def plot_residuals(
     """
     who = "plots.plot_residuals"
     if mean is None:
-        found = with_error_bars(who, left_out_for(who, model))  # type: ignore[arg-type]
+        found = with_error_bars(who, model)  # type: ignore[arg-type]
         middle = found.pit if found.pit.ndim == 1 else found.pit.mean(1)
         centre, z = found.mean, ndtri(np.clip(middle, 1e-15, 1 - 1e-15))
         with np.errstate(divide="ignore", invalid="ignore"):
