@@ -396,7 +396,7 @@ def test_places_are_counted_through_the_whole_table_and_nothing_is_written(
     assert "has no column 'a'" in error(call("predict", "m.covary", "less.parquet", "-o", "p.parquet"), 3)
     assert "is also an input" in error(call("predict", "m.covary", "t.parquet", "-o", "t.parquet"), 2)
     assert "part of the input table" in error(call("predict", "m.covary", "parts", "-o", "parts/p.parquet"), 2)
-    assert "predicts in this process; leave it out" in error(
+    assert "is for committees of experts, but 'm.covary' is not one; leave it out" in error(
         call("predict", "m.covary", "t.parquet", "-o", "p.parquet", "--workers", 1), 2
     )
     assert not (tmp_path / "p.parquet").exists()

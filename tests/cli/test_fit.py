@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import covary
+from covary.fits import family
 
 from .conftest import waves, write
 
@@ -75,7 +76,7 @@ def test_error_bars_can_be_left_out(call: Call, tmp_path: Path, monkeypatch: pyt
     write(tmp_path / "t.csv", waves())
     found = json.loads(call("fit", "t.csv", "--target", "y", "--json", "--error-bars", "no").stdout)
     assert all(p["error"] is None for p in found["parameters"])
-    monkeypatch.setattr("covary.families.gaussian_process.summary.price", lambda fit: 100.0)
+    monkeypatch.setattr(family("gaussian_process"), "price", lambda fit: 100.0)
     text = call("fit", "t.csv", "--target", "y").stdout
     assert "they would take about 1 min 40 s; compute them with --error-bars yes" in text
     assert "×/÷" not in text

@@ -19,7 +19,20 @@ from contracts.test_coverage import ROOT, ROWS, symbol
 Place = tuple[str, int]
 OPERATORS = ("__call__", "__add__")  # special methods that compute; the others make, print or compare an instance
 TRIVIAL = (  # methods that check or describe an instance
-    *("approximates", "at", "check", "check_model", "check_room", "cost", "count", "latent_values", "levels", "makes", "of"),
+    *(
+        "approximates",
+        "at",
+        "check",
+        "check_kinds",
+        "check_model",
+        "check_room",
+        "cost",
+        "count",
+        "latent_values",
+        "levels",
+        "makes",
+        "of",
+    ),
     *("prepare", "starting", "targets", "thinned"),
 )
 

@@ -30,11 +30,12 @@ ALLOWED = {  # expressions by file, none of which concerns the content of a fitt
     "cli/config.py": {"getattr(error, 'strerror', None)", "getattr(s, name)", "hasattr(value, 'isoformat')"},
     "cli/demo.py": {"from covary.estimators.regressor import GPRegressor", "model.posterior_", "model.target_names_"},
     "cli/errors.py": {"getattr(sys.stderr, 'encoding', None)", "suppress(AttributeError, ValueError, OSError)"},
+    "cli/fit.py": {"getattr(s, name)"},
     "cli/info.py": {"hasattr(os, 'sched_getaffinity')"},
     "cli/options.py": {"'gaussian_process'", "family != taking.family", "getattr(self, name)", "self.family != DEFAULT"},
     "cli/output.py": {"getattr(sys.stdout, 'buffer', None)", "hasattr(value, 'tolist')"},
     "export/formulas.py": {"family == 'exponential'"},  # of kernels
-    "export/kernels.py": {"hasattr(np, node.attr)", "vars(self.kernel)"},
+    "export/kernels.py": {"getattr(k, field)", "hasattr(np, node.attr)", "vars(self.kernel)"},
     "export/rules.py": {
         "getattr(X, 'column_names', getattr(X, 'columns', X))",
         "getattr(X, 'columns', X)",

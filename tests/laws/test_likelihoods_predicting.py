@@ -128,7 +128,7 @@ def test_typical_observations_are_valid_and_have_scales(row: Row):
         (lk.Gamma(), [1.0, -1.0], "-1 at row 1"),
         (lk.Ordinal.of(3), [0.0, 3.0], "3 at row 1"),
         (lk.Ordinal.of(3), [0.5], "0.5 at row 0"),
-        (lk.StudentT(), [[1.0, 2.0]], "shape (1, 2)"),
+        (lk.StudentT(), [[1.0, 2.0]], "y has 2 columns"),
     ],
 )
 def test_impossible_observations_raise_an_error(likelihood: Any, y: Any, words: str):

@@ -317,7 +317,7 @@ def test_other_models_have_values_by_folds_only() -> None:
             seen = condition(model, Data(X[rest], y[rest]), inference=inference).predict(X[rows])
             expected += seen.y.log_prob(y[rows]).sum()
         assert folds(model, data) == pytest.approx(expected, abs=1e-9)
-        with pytest.raises(CovaryError, match="only Gaussian noise with Exact"):
+        with pytest.raises(CovaryError, match="only Gaussian noise and exact algebra"):
             folds.value_and_grad(model, data)
     with pytest.raises(CovaryError, match="a squared error is requested for Bernoulli observations"):
         KFold(4, "squared error", inference=EP())(Model(GP(KERNEL), likelihood=Bernoulli()), Data(X, labels))

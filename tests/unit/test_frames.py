@@ -163,7 +163,7 @@ def test_columns_are_matched_by_name_in_any_order_and_any_frame() -> None:
         MODEL.predict(FRAME[["when", "depth [m]"]])
     with pytest.raises(ValueError, match="X has no column names"):
         MODEL.predict(FRAME.to_numpy())
-    with pytest.raises(ValueError, match=r"column 'depth \[m\]' of X contains text .* but contained numbers in fit"):
+    with pytest.raises(ValueError, match=r"column 'depth \[m\]' of X contains text .* but contained numbers during fit"):
         MODEL.predict(FRAME.assign(**{"depth [m]": "deep"}))
     with pytest.raises(ValueError, match="has a time zone but had none in fit"):
         MODEL.predict(FRAME.assign(when=FRAME["when"].dt.tz_localize("Europe/Rome")))
@@ -353,7 +353,7 @@ def test_seasons_are_offered_and_found() -> None:
     assert error < 0.3
     assert error < 0.4 * blind
     assert model.log_marginal_likelihood_ > plain.log_marginal_likelihood_
-    with pytest.raises(ValueError, match="seasonality is 'yearly' but no column of X contains dates"):
+    with pytest.raises(ValueError, match="seasonality='yearly' is given but no column of X contains dates"):
         GPRegressor(seasonality="yearly").fit(days[:, None], y)
     with pytest.raises(ValueError, match="seasonality is 'monthly'; choose from 'yearly', 'weekly', 'daily'"):
         GPRegressor(seasonality="monthly").fit(frame, y)

@@ -144,7 +144,7 @@ def test_a_wild_observation_keeps_its_distance_in_the_residuals() -> None:
     [
         (lambda: plots.plot_predicted([1.0, 2.0], [1.0]), r"y has shape \(2,\) and mean \(1,\)"),
         (lambda: plots.plot_predicted([1.0], [np.nan]), "mean is nan at row 0"),
-        (lambda: plots.plot_predicted([1.0], [1.0], [0.0]), "std is 0.0"),
+        (lambda: plots.plot_predicted([1.0], [1.0], [-1.0]), "std is -1.0"),
         (lambda: plots.plot_residuals([1.0], [1.0]), "std is missing"),
         (lambda: plots.plot_residuals([1.0], [1.0], [1.0], against=[1.0, 2.0]), "against has shape"),
         (lambda: plots.plot_predicted("model"), "got str; give a fitted estimator or a posterior"),

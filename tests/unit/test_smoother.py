@@ -252,7 +252,7 @@ def test_what_cannot_be_done_is_said() -> None:
         with pytest.raises(CovaryError, match="the mean is not linear in y"):
             function(labels)
     sites = condition(MODELS["plain"], DATA["plain"], inference=Laplace())
-    with pytest.raises(CovaryError, match=r"use Gaussian noise with Exact\(\)"):
+    with pytest.raises(CovaryError, match=r"use Gaussian noise with inference=Exact\(\)"):
         weight_function(sites, XS)
     low = condition(MODELS["plain"], DATA["plain"], gram=LowRank(10))
     with pytest.raises(CovaryError, match=r"gram=LowRank; condition with gram=Dense\(\)"):
@@ -264,7 +264,7 @@ def test_what_cannot_be_done_is_said() -> None:
         equivalent_kernel(SE, 0.0, X, 10)
     with pytest.raises(CovaryError, match="kernel is 3; give a kernel"):
         equivalent_kernel(3, 0.1, X, 10)
-    with pytest.raises(CovaryError, match=r"it was not fitted; call fit\(X, y\) first"):
+    with pytest.raises(CovaryError, match=r"it has not been fitted; call fit\(X, y\) first"):
         NadarayaWatson().predict(X)
     with pytest.raises(CovaryError, match="X has 1 column but 2 were fitted"):
         NadarayaWatson().fit(X, Y).predict(X[:, :1])

@@ -334,7 +334,7 @@ def test_checkpoints_of_other_runs_and_other_files_are_refused(tmp_path: Path) -
         SVGP(100, steps=2).train(Packing(model), None, Data(X, Y + 1), LowRank(Z), checkpoint=path)
     for write in (lambda: path.write_text("not this"), lambda: np.savez(path, mark=np.array("version 0.7"))):
         write()
-        with pytest.raises(ValueError, match=r"belongs to another problem .* give another name, or remove it"):
+        with pytest.raises(ValueError, match=r"which is not a checkpoint; give the name of a new file"):
             SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=path)
     with pytest.raises(ValueError, match="does not exist"):
         SVGP(100, steps=2).train(Packing(model), None, data, LowRank(Z), checkpoint=tmp_path / "no" / "run.npz")

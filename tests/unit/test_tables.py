@@ -130,7 +130,7 @@ def test_a_report_from_disk_does_not_judge_rows_by_themselves(tmp_path: Path) ->
 
 
 def test_rows_in_a_temporary_folder_are_not_saved(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(CovaryError, match=r"temporary folder.*Committee\(folder="):
+    with pytest.raises(CovaryError, match=r"temporary folder.*permanent folder: folder="):
         fitted(table, None, rule="rbcm").save(tmp_path / "m.covary")
     assert not list(tmp_path.iterdir())
 

@@ -48,6 +48,7 @@ PLAIN = {  # arguments in Python and the options that set them, for all families
     "settings": "--set",
     "ignore": "--ignore",
     "drop_missing": "--drop-missing",
+    "latent": "--latent",
     "noise_column": "--noise-column",
     "weight_column": "--weight-column",
     "size_column": "--size-column",
@@ -105,7 +106,16 @@ def names() -> Names:
             if setting.choices:
                 choices[name] = choices.get(name, ()) + setting.choices
         values, remedies, sources = {**values, **found.values}, {**remedies, **found.remedies}, {**sources, **found.sources}
-    python = ("functions", "name", "return_cov", "return_std", "tolerance", *(name for found in each for name in found.python))
+    python = (
+        "estimator",
+        "functions",
+        "name",
+        "return_cov",
+        "return_std",
+        "theta",
+        "tolerance",
+        *(name for found in each for name in found.python),
+    )
     return Names(options, choices, values, python, remedies, sources, ON_DATA + tuple(w for f in each for w in f.data))
 
 

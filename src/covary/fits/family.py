@@ -261,7 +261,7 @@ class AbstractFamily(Generic[State]):
                 "value": _number(row.value),
                 "error": _number(row.error),
                 "scale": "plain",
-                "fixed": "fixed" in row.note.split(", "),
+                "fixed": row.note == "fixed",
                 "note": row.note,
             }
             for row in summary.rows

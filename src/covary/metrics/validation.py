@@ -266,7 +266,7 @@ def _estimates(who: str, estimator: Any) -> None:
     """Raise an error unless this is an estimator with fit and predict, which a class is not."""
     check_object(who, "estimator", estimator)
     if not (hasattr(estimator, "fit") and hasattr(_final(estimator), "predict")):
-        raise fail(who, Option("estimator") + f" is {shown(estimator)}", "give an estimator such as GPRegressor()")
+        raise fail(who, Option("estimator") + f" is {shown(estimator)}", "give an object with the methods fit and predict")
 
 
 def _final(estimator: Any) -> Any:
