@@ -568,7 +568,7 @@ def test_core_functions_check_the_kinds_of_their_arguments(function: Any, argume
         (lambda: LowRank("many"), "inducing", "gram.LowRank: inducing is 'many'; give a number or an array of numbers."),
         (lambda: sample_prior(Matern52(), X, key=0), "prior", "give an object such as prior=GP(kernel)."),
         (lambda: sample_prior(PLAIN.prior, X, keys=0), "keys", "unknown argument 'keys'; did you mean 'key'?"),
-        (lambda: cross_validate("m", X, Y), "estimator", "estimator is 'm'; give an estimator such as GPRegressor()."),
+        (lambda: cross_validate("m", X, Y), "estimator", "estimator is 'm'; give an object with the methods fit and predict."),
         (lambda: learning_curve(GPRegressor, X, Y), "estimator", "estimator is the class GPRegressor; write GPRegressor()."),
         (lambda: load("no.covary", functions=3), "functions", "is not a dict of functions by name; give functions={"),
         (lambda: load("no.covary", function={}), "function", "load: unknown argument 'function'; did you mean 'functions'?"),
